@@ -176,13 +176,16 @@ struct WriteOptions {
   /// works again. It costs a second copy of what is written. Writer::posix only.
   double storage_limit_seconds = 0;
   double owner_wait_seconds = 10;  ///< how long to wait for a directory's previous owner to end
+  /// No other job ever saves there: then an object store need not know conditional puts, by which
+  /// owners that were stopped are kept out.
+  bool sole_writer = false;
   std::shared_ptr<io::FileSystem> file_system = nullptr;  ///< none: POSIX
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& options) {
     auto& [writer, mpi_io, io_ranks, direct_io, stripes, recycle, skip_unchanged, part_records,
-           atomic_rename, chunk_bytes, storage_limit_seconds, owner_wait_seconds, file_system] =
-        self;
+           atomic_rename, chunk_bytes, storage_limit_seconds, owner_wait_seconds, sole_writer,
+           file_system] = self;
     options.validated("writer", writer);
     options.group("mpi_io", mpi_io);
     options.group("io_ranks", io_ranks);
@@ -195,6 +198,7 @@ struct WriteOptions {
     options.agreed("chunk_bytes", chunk_bytes);
     options.own("storage_limit_seconds", storage_limit_seconds);
     options.own("owner_wait_seconds", owner_wait_seconds);
+    options.own("sole_writer", sole_writer);
     options.own("file_system", file_system);
   }
 };

@@ -47,7 +47,8 @@ class Store {
   /// Becomes the owner; a reader only checks that the place exists. Returns whether a commit may be
   /// a rename. Throws busy or not_found.
   virtual bool take() = 0;
-  /// Collective. Completes saves that count, and removes the others.
+  /// Collective. Completes saves that count, and removes the others. A reader of a store that is no
+  /// directory only tells what an owner would remove.
   virtual Recovered recover(const Readers&) const = 0;
   /// After recover(): reads what is there, and prepares to number saves.
   virtual void begin(Recovered, const SizesOfSteps& = {}) = 0;

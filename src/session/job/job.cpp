@@ -28,6 +28,7 @@ Policy policy_of(const Job& job) {
           .read_every = options.frozen.read_every,
           .most_names = options.frozen.most_names,
           .owner_wait_seconds = options.write.owner_wait_seconds,
+          .sole_writer = options.write.sole_writer,
           .stripes = options.write.stripes,
           .writers = job.places.served_by.empty() ? job.group->size()
                                                   : static_cast<int>(job.io_ranks().size()),

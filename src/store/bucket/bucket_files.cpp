@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <deque>
 #include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/bucket/bucket_reader.hpp"
+#include "store/commit/names.hpp"
+#include "store/commit/state_file.hpp"
 
 namespace cairn {
 namespace {
@@ -15,6 +18,9 @@ namespace {
 // S3 takes 10,000 parts of an object, and parts of 5 MiB and more.
 constexpr std::int64_t least_part = std::int64_t{8} << 20, most_parts = 10'000;
 constexpr std::size_t parts_under_way = 4;
+
+// What Requests::get() takes.
+constexpr std::int64_t most_whole_bytes = std::int64_t{64} << 20;
 
 Error error_at(Code code, const std::string& problem, const io::Path& path,
                const std::string& reason = "") {
@@ -34,6 +40,14 @@ io::Status status_of(const bucket::Object& object) {
   status.id = {number_of(object.tag), object.size,
                static_cast<std::int64_t>(object.modified_seconds * 1e9)};
   return status;
+}
+
+[[noreturn]] void refuse_change(const io::Path& path) {
+  throw error_at(Code::unsupported, "an object cannot be changed", path);
+}
+
+[[noreturn]] void end_too_early(const io::Path& path, std::int64_t before) {
+  throw error_at(Code::data_loss, cat("the object ends before byte ", before), path);
 }
 
 // A new object. Its bytes go in parts, several of them under way, once they are more than one part.
@@ -165,33 +179,49 @@ class NewObject : public io::File {
   bool is_done_ = false;
 };
 
+// The bytes of an object that may be replaced at any time.
+class SmallObject : public io::File {
+ public:
+  SmallObject(io::Path path, std::string bytes, io::FileId id)
+      : path_(std::move(path)), bytes_(std::move(bytes)), id_(id) {}
+
+  void write_at(std::int64_t, std::span<const std::byte>) override { refuse_change(path_); }
+  void read_at(std::int64_t offset, std::span<std::byte> to) const override {
+    if (offset + std::ssize(to) > size()) end_too_early(path_, offset + std::ssize(to));
+    if (!to.empty()) std::memcpy(to.data(), bytes_.data() + offset, to.size());
+  }
+  std::int64_t size() const override { return std::ssize(bytes_); }
+  std::optional<io::FileId> id() const override { return id_; }
+  void resize(std::int64_t) override { refuse_change(path_); }
+  void sync() override {}
+  void close() override {}
+
+ private:
+  const io::Path path_;
+  const std::string bytes_;
+  const io::FileId id_;
+};
+
 // An object that is there. Its reads are all of one content.
 class OldObject : public io::File {
  public:
   OldObject(BucketFiles& files, io::Path path, bucket::Object object)
       : files_(files), path_(std::move(path)), object_(std::move(object)) {}
 
-  void write_at(std::int64_t, std::span<const std::byte>) override { refuse(); }
+  void write_at(std::int64_t, std::span<const std::byte>) override { refuse_change(path_); }
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     if (bytes.empty()) return;
-    if (offset + std::ssize(bytes) > object_.size) {
-      throw error_at(Code::data_loss,
-                     cat("the object ends before byte ", offset + std::ssize(bytes)), path_);
-    }
+    if (offset + std::ssize(bytes) > object_.size) end_too_early(path_, offset + std::ssize(bytes));
     auto client = files_.client();
     client->finish_read(client->start_read(object_.key, offset, bytes, object_.tag));
   }
   std::int64_t size() const override { return object_.size; }
   std::optional<io::FileId> id() const override { return status_of(object_).id; }
-  void resize(std::int64_t) override { refuse(); }
+  void resize(std::int64_t) override { refuse_change(path_); }
   void sync() override {}
   void close() override {}
 
  private:
-  [[noreturn]] void refuse() const {
-    throw error_at(Code::unsupported, "an object cannot be changed", path_);
-  }
-
   BucketFiles& files_;
   const io::Path path_;
   const bucket::Object object_;
@@ -237,7 +267,20 @@ std::unique_ptr<io::File> BucketFiles::create(const io::Path& path) {
 }
 
 std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
-  auto object = client()->look(key_of(path));
+  auto here = client();
+  const auto key = key_of(path);
+  auto object = here->look(key);
+  const bool may_change = commit::split_main_file(path) ||
+                          path.filename() == commit::state_file_name ||
+                          path.parent_path().filename() == commit::private_directory_name;
+  if (object && may_change && object->size <= most_whole_bytes) {
+    if (auto got = here->get(key)) {
+      object->size = std::ssize(got->bytes);
+      object->tag = got->tag;
+      return std::make_unique<SmallObject>(path, std::move(got->bytes), status_of(*object).id);
+    }
+    object.reset();
+  }
   if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
   return std::make_unique<OldObject>(*this, path, *std::move(object));
 }

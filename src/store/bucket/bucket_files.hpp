@@ -18,7 +18,7 @@ namespace cairn {
 /// synced. There are no links and no locks. Paths are "s3://BUCKET/KEY", or "/KEY".
 ///
 /// Each thread that is in a call has a connection of its own; they are kept for the next.
-class BucketFiles : public io::FileSystem, public StoreMaker {
+class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
  public:
   using Connect = std::function<std::unique_ptr<bucket::Requests>()>;
   explicit BucketFiles(Connect connect) : connect_(std::move(connect)) {}
@@ -46,6 +46,8 @@ class BucketFiles : public io::FileSystem, public StoreMaker {
   Client client() { return Client(*this); }
 
   std::unique_ptr<Store> make_store(const Location&) override;
+  std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) override;
+  std::vector<commit::Naming> names_in(const io::Path& directory) override;
 
   std::unique_ptr<io::File> create(const io::Path&) override;
   std::unique_ptr<io::File> open_read(const io::Path&) override;

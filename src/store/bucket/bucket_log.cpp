@@ -6,21 +6,43 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "store/commit/names.hpp"
 
 namespace cairn {
 
-void BucketLog::read() {
+namespace {
+
+constexpr std::string_view numbered = "log.", single = "log-single.";
+
+}  // namespace
+
+io::Path BucketLog::path_of(const Location& place) {
+  const auto& naming = place.naming;
+  return place.directory / commit::private_directory_name /
+         cat(naming.numbered ? numbered : single, naming.name);
+}
+
+std::optional<commit::Naming> BucketLog::naming_of(std::string_view file) {
+  for (const auto begin : {numbered, single}) {
+    if (file.starts_with(begin))
+      return commit::Naming(std::string(file.substr(begin.size())), begin == numbered);
+  }
+  return std::nullopt;
+}
+
+bool BucketLog::read() {
   const auto object = files_.client()->get(BucketFiles::key_of(path_));
   Contents read;
-  std::istringstream text(object ? object->bytes : "0");
+  std::istringstream text(object ? object->bytes : "0 0");
   text.imbue(std::locale::classic());
-  text >> read.given;
+  text >> read.given >> read.changes;
   std::int64_t step;
   for (std::string uuid; text >> step >> uuid;) read.uuid[step] = uuid;
   const MutexLock guard(mutex_);
   unsure_.reset();
   contents_ = std::move(read);
   tag_ = object ? object->tag : "";
+  return object.has_value();
 }
 
 Error BucketLog::another_owner() const {
@@ -45,7 +67,8 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
   settle();
   auto changed = contents_;
   change(changed);
-  auto text = cat(changed.given, '\n');
+  ++changed.changes;
+  auto text = cat(changed.given, ' ', changed.changes, '\n');
   for (const auto& [step, uuid] : changed.uuid) text += cat(step, ' ', uuid, '\n');
   const auto condition = tag_.empty() ? bucket::Condition::absent() : bucket::Condition::same(tag_);
   std::optional<std::string> tag;

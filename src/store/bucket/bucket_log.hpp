@@ -20,17 +20,21 @@ class BucketLog {
  public:
   struct Contents {
     std::int64_t given = 0;                    ///< numbers up to this one were given
+    std::int64_t changes = 0;                  ///< so that no two logs are equal
     std::map<std::int64_t, std::string> uuid;  ///< of the steps that count
   };
 
   BucketLog(BucketFiles& files, io::Path path) : files_(files), path_(std::move(path)) {}
+  static io::Path path_of(const Location&);
+  /// Whose log the file of this name in .cairn is, if it is one.
+  static std::optional<commit::Naming> naming_of(std::string_view file);
 
-  void read();
+  /// Returns whether there is a log.
+  bool read();
   /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it.
   /// After any other error it may have been put; the next change finds out.
   Contents change(const std::function<void(Contents&)>&);
-  /// Takes a block of numbers. The log is another one then, and no former owner can change it: a
-  /// server may give equal contents equal tags, so a put that changes nothing is no fence.
+  /// Takes a block of numbers. The log is another one then, and no former owner can change it.
   void take_numbers();
   /// Throws busy if somebody else has put the log: to be called before something is removed.
   void require_own();

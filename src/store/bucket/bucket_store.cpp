@@ -4,16 +4,25 @@
 // of a former one fails, however late it comes. Data and index are put before it; an index that no
 // log names does not count, and recovery removes it. An unfinished save is removed, never
 // completed.
+//
+// No two saves put objects of equal bytes, so a tag tells whose an object is: a data file ends with
+// its save's id, and metadata and index hold it. What is removed was listed before a look, or a
+// put, that proved the log to be this owner's, so it is not a later owner's; and its tag goes with
+// the deletion, which spares what has been put under that name since.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "exchange/messages.hpp"
+#include "store/bucket/bucket_draft.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
 #include "store/bucket/lease.hpp"
 #include "store/commit/state_file.hpp"
+#include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
@@ -22,62 +31,74 @@
 namespace cairn {
 namespace {
 
-// The objects of one save, under their own names: a save that no log names does not count.
-class BucketDraft : public DraftFiles {
- public:
-  BucketDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, std::int64_t count)
-      : files_(std::move(files)), prefix_(std::move(prefix)), count_(count) {}
+io::Path owner_path(const Location& place) {
+  const auto& naming = place.naming;
+  return place.directory / commit::private_directory_name /
+         cat("owner", naming.numbered ? "." : "-single.", naming.name);
+}
 
-  std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<BucketDraft>(*this); }
-  void go_at(io::Pace& pace) override {
-    files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
+void require_supported(const Location& place, const Policy& policy) {
+  const auto refuse = [&](const char* what, const char* way_out) {
+    throw Error(Code::unsupported, cat(place.directory.string(), " cannot have ", what),
+                "it is in a bucket", way_out)
+        .at(place.directory.string());
+  };
+  if (!format_of(policy.format).has_data_files()) {
+    refuse("HDF5 files", "Save bundles (store.format = bundle), or in a directory.");
   }
-  void make_place() const override {}
-  // Nothing is removed first: an object of this name may be another owner's by now.
-  commit::PartFile make(int number, std::int64_t) const override {
-    return {files_->create(path(number))};
-  }
-  // An object has one writer (Job::shares_files), so nobody has made it.
-  std::unique_ptr<io::File> make_or_open(int number) const override {
-    return std::move(make(number, 0).file);
-  }
-  io::Path path(int number) const override { return commit::data_name(prefix_, number, count_); }
-  std::optional<io::Path> shared_path(int) const override { return std::nullopt; }
-  bool share(int, const io::Path&) const override { return false; }
-  io::Path saver_prefix(int saver) const override { return cat(prefix_, ".saver-", saver); }
-  void adopt(const io::Path& data, int to) const override { files_->rename(data, path(to)); }
-  int count_with(int data_files) const override { return data_files + 1; }
-  void set_num_files(int count) override { count_ = count; }
-  void record(int, int, std::string_view) const override {}
-  void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
-  void committed() const override {}
-  bool names_data() const override { return false; }
-  void name(const std::set<int>&) const override {}
+  if (policy.xdmf) refuse("an XDMF file", "Leave out store.xdmf.");
+  if (policy.has_savers) refuse("the files of savers", "Give no hooks.savers.");
+  if (policy.part_records) refuse("part records", "Leave out write.part_records.");
+  if (!policy.keep.keys.empty()) refuse("thinned checkpoints", "Leave out keep.keys.");
+  if (!policy.metrics.empty()) refuse("a file for monitors", "Leave out metrics.");
+}
 
- private:
-  std::shared_ptr<io::FileSystem> files_;
-  std::string prefix_;
-  std::int64_t count_;
-};
+// The owner's record is there, so a put that wants nothing there must fail.
+void require_conditions(const Location& place, BucketFiles& files) {
+  const auto key = BucketFiles::key_of(owner_path(place));
+  auto client = files.client();
+  const auto there = client->get(key);
+  if (!there ||
+      !client->put(key, std::as_bytes(std::span(there->bytes)), bucket::Condition::absent())) {
+    return;
+  }
+  throw Error(Code::unsupported,
+              cat("the server of ", place.directory.string(), " ignores If-None-Match of a PUT"),
+              "then a job that was stopped could damage what another one saves",
+              "Use another server, or promise with write.sole_writer that no other job ever "
+              "saves here.")
+      .at(place.directory.string());
+}
+
+// The save has succeeded, whatever happens to older ones: the next save tries again.
+template <class Function>
+void logged(const Location& place, Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    log(LogLevel::warning, cat("not all is up to date in ", place.directory.string(),
+                               " after a save: ", error.what()));
+  }
+}
 
 // Where the objects of one name are.
 class BucketPlace {
  public:
   BucketPlace(const Location& place, BucketFiles& files) : place_(place), files_(files) {}
 
-  io::Path own_path(const std::string& what) const {
-    const auto& naming = place_.naming;
-    return place_.directory / ".cairn" / cat(what, naming.numbered ? "." : "-single.", naming.name);
-  }
   void put(const io::Path& path, std::string_view bytes) const {
     files_.client()->put(BucketFiles::key_of(path), std::as_bytes(std::span(bytes)));
   }
   // Whether this key is one of a data file of this store's saves.
   bool is_ours(const std::string& key) const {
-    const auto directory = BucketFiles::key_of(place_.directory) + '/';
-    if (!key.starts_with(directory)) return false;
-    const auto parsed = commit::parse_name(key.substr(directory.size()), place_.naming);
-    return parsed.kind == commit::ParsedName::Kind::data;
+    const auto parsed = parse(key);
+    return parsed && parsed->kind == commit::ParsedName::Kind::data;
+  }
+  // The step of which this key is a data file or the index.
+  std::optional<std::int64_t> step_of(const std::string& key) const {
+    const auto parsed = parse(key);
+    if (!parsed || (parsed->kind != commit::ParsedName::Kind::index && !is_ours(key))) return {};
+    return parsed->step;
   }
   // All objects of a step.
   std::vector<bucket::Object> objects_of(std::int64_t step) const {
@@ -88,13 +109,16 @@ class BucketPlace {
     std::erase_if(objects, [&](const auto& one) { return !is_ours(one.key); });
     return objects;
   }
-  // Whether a data object of the step has this save's count in its name.
-  static bool is_of(const std::string& key, const DraftId& id) {
-    const auto name = commit::data_name("", 0, id.num_files);
-    return key.ends_with(name.substr(name.find("-of-")));
-  }
+  // The count in the name of a data object.
+  std::int64_t count_of(const std::string& key) const { return parse(key).value().count; }
 
  private:
+  std::optional<commit::ParsedName> parse(const std::string& key) const {
+    const auto directory = BucketFiles::key_of(place_.directory) + '/';
+    if (!key.starts_with(directory)) return std::nullopt;
+    return commit::parse_name(key.substr(directory.size()), place_.naming);
+  }
+
   const Location& place_;
   BucketFiles& files_;
 };
@@ -102,13 +126,14 @@ class BucketPlace {
 class BucketStore : public Store {
  public:
   BucketStore(const Location& place, BucketFiles& files)
-      : Store(place), files_(files), at_(place, files), log_(files, at_.own_path("log")) {}
+      : Store(place), files_(files), at_(place, files), log_(files, BucketLog::path_of(place)) {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
-    if (!policy_.read_only) require_supported();
+    if (!policy_.read_only) require_supported(place_, policy_);
     if (!policy_.read_only) {
-      lease_ = Lease::take(files_, at_.own_path("owner"), policy_.owner_wait_seconds);
+      lease_ = Lease::take(files_, owner_path(place_), policy_.owner_wait_seconds);
+      if (!policy_.sole_writer) require_conditions(place_, files_);
     } else if (!files_.status(place_.directory)) {
       throw Error(Code::not_found, cat("nothing is at ", place_.directory.string()))
           .at(place_.directory.string());
@@ -128,32 +153,9 @@ class BucketStore : public Store {
   // data are complete.
   Recovered recover(const Readers& readers) const override {
     Recovered found;
-    if (!readers.root()) return found;
-    // The fence comes first: from here on no former owner commits, and what it has begun may go.
-    log_.read();
-    log_.take_numbers();
-    auto client = files_.client();
-    for (const auto& upload : client->uploads(BucketFiles::key_of(place_.directory) + '/')) {
-      if (at_.is_ours(upload.key)) client->abort(upload);
-    }
-    std::set<std::int64_t> readable;
-    for (const auto& entry : scan_catalog(place_)) {
-      if (entry.damage.empty()) readable.insert(entry.step);
-    }
-    for (const auto step : log_.steps()) {
-      if (!readable.contains(step)) {
-        log(LogLevel::warning, cat("the index of step ", step, " in ", place_.directory.string(),
-                                   " is missing or damaged; its data stay"));
-      }
-    }
-    for (const auto& name : files_.list(place_.directory)) {
-      const auto parsed = commit::parse_name(name, place_.naming);
-      const bool data = parsed.kind == commit::ParsedName::Kind::data;
-      if (!data && parsed.kind != commit::ParsedName::Kind::index) continue;
-      if (log_.counts(parsed.step)) continue;
-      client->remove(BucketFiles::key_of(place_.directory / name));
-      found.removed.push_back({name, false, "its save was not committed", {}, true});
-    }
+    run_and_agree(readers.group, [&] {
+      if (readers.root()) found = recover_alone();
+    });
     return found;
   }
   void begin(Recovered found, const SizesOfSteps&) override {
@@ -192,19 +194,20 @@ class BucketStore : public Store {
     }
     auto id = offer(intent.data_files);
     id.step = intent.step;
-    const auto data = at_.data_of(id.step);
-    while (
-        std::any_of(data.begin(), data.end(), [&](auto& one) { return at_.is_of(one.key, id); })) {
-      ++id.num_files;
-    }
+    // A listing may be older than what this owner has put.
+    std::set<std::int64_t> taken;
+    if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
+    if (there) taken.insert(there->num_files);
+    for (const auto& one : at_.data_of(id.step)) taken.insert(at_.count_of(one.key));
+    if (!taken.empty()) crowded_.insert(id.step);
+    while (taken.contains(id.num_files)) ++id.num_files;
     if (intent.sequence < 0) use(id);
     if (intent.sequence >= 0) id.sequence = intent.sequence;
     return join(id);
   }
   Draft join(const DraftId& id) const override {
     const auto prefix = place_.prefix(id.step);
-    return {std::make_unique<BucketDraft>(place_.files, prefix.string(), id.num_files), id,
-            Format::bundle, prefix};
+    return {make_bucket_draft(place_.files, prefix.string(), id), id, Format::bundle, prefix};
   }
   void remove_untaken(const Draft&, int, int) const override {}
   std::optional<io::FileId> publish(Prepared& save, int data_files, JoinedEntries joined,
@@ -212,12 +215,19 @@ class BucketStore : public Store {
     const auto& draft = save.draft;
     const auto sealed = seal_index(std::move(joined), save.meta, data_files, draft.num_files());
     check_owner();
-    for (const auto& own : sealed.own_files) at_.put(draft.path(own.file), own.bytes.whole());
-    put_index(draft, sealed.index.whole());
+    for (const auto& own : sealed.own_files) {
+      auto bytes = own.bytes.whole();
+      put_new(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
+    }
+    // From here on a failure may come after the deed. An index that no log names does no harm, but
+    // one that has replaced that of a step that counts needs its data.
+    bool may_count = log_.counts(draft.step());
     try {
+      put_new(draft, commit::index_path(draft.prefix()), sealed.index.whole());
+      may_count = true;
       log_.change([&](auto& log) { log.uuid[draft.step()] = draft.uuid(); });
     } catch (const Error& error) {
-      if (error.code() == Code::busy) throw;
+      if (error.code() == Code::busy || !may_count) throw;
       throw Error(Code::durability_unknown,
                   cat("whether step ", draft.step(), " is committed is not known"), error.what(),
                   "When the server answers again, the next save or job finds out.")
@@ -233,12 +243,13 @@ class BucketStore : public Store {
   // of the step removes them, or the next owner. Objects of these names may be another owner's by
   // now: then nothing is removed.
   Withdrawn withdraw(const Draft& draft) override {
-    failed_.insert(draft.step());
+    failed_[draft.step()].insert(draft.id().num_files);
     try {
+      auto objects = at_.data_of(draft.step());
+      std::erase_if(objects,
+                    [&](const auto& one) { return at_.count_of(one.key) != draft.num_files(); });
       log_.require_own();
-      for (const auto& one : at_.data_of(draft.step())) {
-        if (at_.is_of(one.key, draft.id())) files_.client()->remove(one.key, one.tag);
-      }
+      for (const auto& one : objects) files_.client()->remove(one.key, one.tag);
     } catch (const Error& error) {
       if (error.code() == Code::busy) return Withdrawn::not_ours;
       log(LogLevel::warning, cat("objects of a save that failed stay: ", error.what()));
@@ -250,17 +261,22 @@ class BucketStore : public Store {
   // -- what goes --------------------------------------------------------------------------------
   void save_failed(std::int64_t, const Error&) override {}
   void saved_elsewhere(std::int64_t) override {}
-  void tell(const Draft&) override { expires_ = expired(history_.catalog()); }
+  void tell(const Draft&) override {
+    logged(place_, [&] { expires_ = expired(history_.catalog()); });
+  }
   void tidy(const Draft* draft) override {
     const auto steps = std::exchange(expires_, {});
-    if (draft) remove(*draft, steps);
+    if (draft) logged(place_, [&] { remove(*draft, crowded_.erase(draft->step()) > 0, steps); });
     history_.apply_tidied();
   }
   std::function<bool()> tidy_later(const Draft& draft, int, bool durable, Meanwhile now) override {
-    return [this, draft, durable, entries = history_.catalog(), now] {
-      auto steps = expired(entries);
-      std::erase_if(steps, [&](auto step) { return std::ranges::count(now.steps, step) > 0; });
-      if (durable) remove(draft, steps);
+    const bool crowded = durable && crowded_.erase(draft.step()) > 0;
+    return [this, draft, crowded, durable, entries = history_.catalog(), now] {
+      logged(place_, [&] {
+        auto steps = expired(entries);
+        std::erase_if(steps, [&](auto step) { return std::ranges::count(now.steps, step) > 0; });
+        if (durable) remove(draft, crowded, steps);
+      });
       return durable;
     };
   }
@@ -294,56 +310,79 @@ class BucketStore : public Store {
   }
 
  private:
-  // A former owner that was stopped may put its index of the same step at any time. So an index is
-  // put only where the one is that this save replaces, or none; what no log names is in the way,
-  // and goes.
-  void put_index(const Draft& draft, std::string_view bytes) const {
-    const auto key = BucketFiles::key_of(commit::index_path(draft.prefix()));
+  // A former owner that was stopped may put its objects of the same step at any time. So an object
+  // is put only where the index is that this save replaces, or none; what no log names is in the
+  // way, and goes.
+  void put_new(const Draft& draft, const io::Path& path, std::string_view bytes) const {
+    const auto key = BucketFiles::key_of(path);
     auto client = files_.client();
     constexpr int most_tries = 3;
     for (int tries = 0; tries < most_tries; ++tries) {
-      const bool counts = log_.counts(draft.step());
+      const bool replaces = log_.counts(draft.step()) && !at_.is_ours(key);
       auto condition = bucket::Condition::absent();
-      if (counts || tries > 0) {
+      if (replaces || tries > 0) {
         const auto there = client->look(key);
-        if (there && counts) condition = bucket::Condition::same(there->tag);
-        if (there && !counts) {
-          log_.require_own();  // else it is the index of another owner, which counts
-          client->remove(key, there->tag);
-        }
+        log_.require_own();  // else it may be another owner's, and count
+        if (there && replaces) condition = bucket::Condition::same(there->tag);
+        if (there && !replaces) client->remove(key, there->tag);
       }
       if (client->put(key, std::as_bytes(std::span(bytes)), condition)) return;
       check_owner();
     }
     throw Error(Code::busy, cat("another job writes step ", draft.step()),
-                "its index comes and goes", "Let that job end, or save elsewhere.")
-        .at(commit::index_path(draft.prefix()).string());
+                "its objects come and go", "Let that job end, or save elsewhere.")
+        .at(path.string());
   }
-  void require_supported() const {
-    const auto refuse = [&](const char* what, const char* way_out) {
-      throw Error(Code::unsupported, cat(place_.directory.string(), " cannot have ", what),
-                  "it is in a bucket", way_out)
-          .at(place_.directory.string());
-    };
-    if (!format_of(policy_.format).has_data_files()) {
-      refuse("HDF5 files", "Save bundles (store.format = bundle), or in a directory.");
+  // The last put of a former owner may come between the two; of another owner, the lease tells.
+  void take_log() const {
+    constexpr int most_tries = 3;
+    for (int tries = 1;; ++tries) try {
+        log_.read();
+        return log_.take_numbers();
+      } catch (const Error& error) {
+        check_owner();
+        if (error.code() != Code::busy || tries == most_tries) throw;
+      }
+  }
+  Recovered recover_alone() const {
+    Recovered found;
+    // The fence comes first: from here on no former owner commits, and what it has begun may go.
+    if (policy_.read_only) {
+      log_.read();
+    } else {
+      take_log();
     }
-    if (policy_.xdmf) refuse("an XDMF file", "Leave out store.xdmf.");
-    if (policy_.has_savers) refuse("the files of savers", "Give no hooks.savers.");
-    if (policy_.part_records) refuse("part records", "Leave out write.part_records.");
-    if (!policy_.keep.keys.empty()) refuse("thinned checkpoints", "Leave out keep.keys.");
-    if (!policy_.metrics.empty()) refuse("a file for monitors", "Leave out metrics.");
+    auto client = files_.client();
+    const auto key = BucketFiles::key_of(place_.directory) + '/';
+    auto uploads = client->uploads(key);
+    auto objects = client->list(key, false).objects;
+    std::erase_if(uploads, [&](const auto& one) { return !at_.is_ours(one.key); });
+    std::erase_if(objects, [&](const auto& one) {
+      const auto step = at_.step_of(one.key);
+      return !step || log_.counts(*step);
+    });
+    const auto tell = [&](const std::string& of, const char* why) {
+      found.removed.push_back({of.substr(key.size()), false, why, {}, true});
+    };
+    for (const auto& upload : uploads) tell(upload.key, "an upload that was not completed");
+    for (const auto& one : objects) tell(one.key, "its save was not committed");
+    if (policy_.read_only || found.removed.empty()) return found;
+    log_.require_own();
+    for (const auto& upload : uploads) client->abort(upload);
+    for (const auto& one : objects) client->remove(one.key, one.tag);
+    return found;
   }
+  // By the log, and not by a listing, which may be older than it.
   std::vector<CatalogEntry> read_catalog() const {
-    auto entries = scan_catalog(place_);
     if (policy_.read_only) log_.read();
-    std::erase_if(entries, [&](auto& one) { return !log_.counts(one.step); });
-    return entries;
+    return look_at_steps(place_, log_.steps());
   }
   // The steps that expire; other programs are told which stay.
   std::vector<std::int64_t> expired(std::vector<CatalogEntry> entries) const {
     refresh_pins(entries);
     std::vector<std::int64_t> steps;
+    // A save whose commit was not known may turn out not to count.
+    std::erase_if(entries, [&](const auto& one) { return !log_.counts(one.step); });
     for (const auto& one : decide_retention(entries, policy_.keep)) {
       if (!one.stays) steps.push_back(one.step);
     }
@@ -360,25 +399,29 @@ class BucketStore : public Store {
   // First the steps do not count any more, then they cannot be read, then they are removed.
   void remove(const std::vector<std::int64_t>& steps) {
     if (steps.empty()) return;
+    std::vector<bucket::Object> there;
+    for (const auto step : steps) {
+      // The index first: without it nobody reads the data.
+      const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
+      auto objects = at_.objects_of(step);
+      std::stable_partition(objects.begin(), objects.end(),
+                            [&](const auto& one) { return one.key == index; });
+      std::erase_if(objects,
+                    [&](const auto& one) { return one.key != index && !at_.is_ours(one.key); });
+      there.insert(there.end(), objects.begin(), objects.end());
+    }
     log_.change([&](auto& log) {
       for (const auto step : steps) log.uuid.erase(step);
     });
-    auto client = files_.client();
-    for (const auto step : steps) {
-      // The index first: without it nobody reads the data.
-      auto there = at_.objects_of(step);
-      const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
-      std::stable_partition(there.begin(), there.end(),
-                            [&](const auto& one) { return one.key == index; });
-      for (const auto& one : there) {
-        if (one.key == index || at_.is_ours(one.key)) client->remove(one.key, one.tag);
-      }
-    }
     history_.tidied(steps);
+    auto client = files_.client();
+    for (const auto& one : there) client->remove(one.key, one.tag);
   }
-  void remove(const Draft& draft, const std::vector<std::int64_t>& steps) {
-    auto others = at_.data_of(draft.step());
-    std::erase_if(others, [&](const auto& one) { return at_.is_of(one.key, draft.id()); });
+  // `crowded`: objects of other saves of the step may be there.
+  void remove(const Draft& draft, bool crowded, const std::vector<std::int64_t>& steps) {
+    auto others = crowded ? at_.data_of(draft.step()) : std::vector<bucket::Object>();
+    std::erase_if(others,
+                  [&](const auto& one) { return at_.count_of(one.key) == draft.num_files(); });
     if (!others.empty()) log_.require_own();
     for (const auto& one : others) files_.client()->remove(one.key, one.tag);
     remove(steps);
@@ -394,10 +437,26 @@ class BucketStore : public Store {
   // Used by the thread that tells others what stays.
   mutable std::optional<commit::StateFile> last_state_;
   std::vector<std::int64_t> expires_;  // of the current save
-  std::set<std::int64_t> failed_;      // steps of which objects may lie there under the usual count
+  std::set<std::int64_t> crowded_;     // steps of which objects of other saves may lie there
+  // Of steps whose saves have failed: the counts in the names of objects that may lie there.
+  std::map<std::int64_t, std::set<std::int64_t>> failed_;
 };
 
 }  // namespace
+
+std::optional<std::vector<std::int64_t>> BucketFiles::steps_that_count(const Location& place) {
+  BucketLog log(*this, BucketLog::path_of(place));
+  if (!log.read()) return std::nullopt;
+  return log.steps();
+}
+
+std::vector<commit::Naming> BucketFiles::names_in(const io::Path& directory) {
+  std::vector<commit::Naming> names;
+  for (const auto& file : list(directory / commit::private_directory_name)) {
+    if (auto naming = BucketLog::naming_of(file)) names.push_back(*std::move(naming));
+  }
+  return names;
+}
 
 std::unique_ptr<Store> BucketFiles::make_store(const Location& place) {
   return std::make_unique<BucketStore>(place, *this);
