@@ -19,6 +19,7 @@
 #include "store/directory/recovery.hpp"
 #include "store/directory/retention.hpp"
 #include "store/nodes/tidy_node.hpp"
+#include "store/store.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -44,6 +45,9 @@ std::optional<commit::Naming> name_of_unfinished(const std::string& entry) {
 // The names under which Cairn has saved here, or tried to. Files that only other programs made are
 // not touched.
 std::vector<commit::Naming> our_names(const Address& directory) {
+  if (auto* list = step_list_of(*directory.files())) {
+    return list->names_in(directory.path());
+  }
   std::set<std::string> names, single;
   const auto add = [&](const commit::Naming& naming) {
     (naming.numbered ? names : single).insert(naming.name);
@@ -181,6 +185,31 @@ bool collect(const Location& place, const Readers& readers, const GcArguments& o
   return any;
 }
 
+// The same in a place that is no directory, by its store, as its owner unless in a dry run.
+bool collect_in_store(const Location& place, const Readers& readers, const GcArguments& options,
+                      Told& told) {
+  const auto store = make_store(place, dynamic_cast<io::FileSystem*>(step_list_of(*place.files)));
+  Policy policy;
+  policy.read_only = options.dry_run;
+  policy.keep = options.keep;
+  policy.keep.last = std::max(options.max_to_keep, 0);
+  store->set_policy(policy);
+  store->take();
+  auto found = store->recover(readers);
+  bool any = !found.removed.empty();
+  for (const auto& one : found.removed) told.add("remove", one.entry, one.why);
+  store->begin(std::move(found));
+  if (options.max_to_keep < 0 || !place.naming.numbered) return any;
+  for (const auto& one : store->preview_retention(std::nullopt, std::nullopt)) {
+    const auto prefix = commit::prefix_name(place.naming, one.step);
+    told.add(one.stays ? "keep" : "remove", prefix, one.why);
+    any |= !one.stays;
+  }
+  const auto& steps = store->history().choices().steps;
+  if (!options.dry_run && !steps.empty()) store->remove_surplus(steps.front(), {});
+  return any;
+}
+
 void run(Tool& tool, const GcArguments& options) {
   if (!options.tier.empty()) return run_on_node(tool, options);
   if (options.directory.empty()) {
@@ -190,8 +219,11 @@ void run(Tool& tool, const GcArguments& options) {
   const auto directory = require_directory(tool.at(options.directory));
   const auto names =
       options.name.empty() ? our_names(directory) : std::vector<commit::Naming>{options.name};
+  const bool is_directory = !step_list_of(*directory.files());
   std::optional<commit::Ownership> ownership;
-  if (options.dry_run) {
+  if (!is_directory) {
+    // Each name has an owner.
+  } else if (options.dry_run) {
     tell_owner(directory);
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
@@ -205,6 +237,11 @@ void run(Tool& tool, const GcArguments& options) {
   const Readers readers{*group, {0}};
   for (const auto& naming : names) {
     commit::check_checkpoint_name(naming.name);
+    if (!is_directory) {
+      const auto place = location_of(directory, naming);
+      any |= collect_in_store(place, readers, options, told);
+      continue;
+    }
     const auto place =
         location_of(directory, naming,
                     ownership ? ownership->atomic_rename() : !commit::says_no_rename(directory));
