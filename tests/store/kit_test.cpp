@@ -35,7 +35,9 @@ class BucketDisk : public StoreDisk {
       : server_(std::move(server)) {}
   std::shared_ptr<io::FileSystem> files() override { return server_->files(); }
   void observe(std::function<void()> observer) override {
-    server_->set_observer([observer = std::move(observer)](const auto&) { observer(); });
+    server_->set_observer([observer = std::move(observer)](const auto&, bool changes) {
+      if (changes) observer();
+    });
   }
   std::vector<std::unique_ptr<StoreDisk>> after_crash() override {
     server_->set_observer({});
@@ -91,6 +93,16 @@ TEST_F(Bucket, AFormerOwnerTakesNothingOfTheSameStep) {
   late.file->write_at(0, std::as_bytes(std::span("later")));
   EXPECT_CAIRN_ERROR(late.file->sync(), Code::already_exists, "is there");
   EXPECT_EQ(StoreUser(disk_).read(20), "second");
+}
+
+TEST_F(Bucket, AServerThatIgnoresConditionsIsRefusedUnlessOneJobWrites) {
+  server_->ignore_conditions();
+  EXPECT_CAIRN_ERROR(StoreUser{disk_}, Code::unsupported, "If-None-Match");
+  Policy policy;
+  policy.sole_writer = true;
+  StoreUser owner(disk_, policy);
+  owner.save(10, "ten");
+  EXPECT_EQ(owner.read(10), "ten");
 }
 
 TEST_F(Bucket, ACommitWhoseAnswerIsLostIsFoundOut) {

@@ -8,6 +8,32 @@
 
 namespace cairn::test {
 
+// Carries out a change, and remembers it. `key`: of the object, if the request puts one.
+template <class Apply>
+auto BucketServer::change(const std::string& key, std::string text, Apply apply) {
+  std::size_t sent;
+  {
+    const std::lock_guard guard(mutex_);
+    sent = changes_.size();
+  }
+  observe(text, true);
+  const std::lock_guard guard(mutex_);
+  const auto loss = losses_ ? losses_(changes_.size()) : Loss::none;
+  before_.push_back(contents_);
+  changes_.push_back({std::move(text), sent, [apply](Contents& contents) {
+                        try {
+                          apply(contents);
+                        } catch (const Error&) {  // nobody hears it
+                        }
+                      }});
+  if (loss == Loss::request) throw Error(Code::io, "no connection");
+  auto result = apply(contents_);
+  const bool is_lost = loss == Loss::answer || (!key.empty() && key == lost_);
+  if (is_lost) lost_.clear();
+  if (is_lost) throw Error(Code::io, "no answer");
+  return result;
+}
+
 // What is begun is done at once.
 class Connection : public bucket::Requests {
  public:
@@ -15,29 +41,30 @@ class Connection : public bucket::Requests {
 
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
                                  const bucket::Condition& condition) override {
-    server_->request("put " + key);
-    const std::lock_guard guard(server_->mutex_);
-    auto tag = server_->put(key, text_of(bytes), condition);
-    if (key != server_->lost_) return tag;
-    server_->lost_.clear();
-    throw Error(Code::io, "no answer");
+    const auto asked = server_->ignores_conditions_ ? bucket::Condition() : condition;
+    return server_->change(key, "put " + key,
+                           [key, text = text_of(bytes), asked](Contents& contents) {
+                             return BucketServer::put(contents, key, text, asked);
+                           });
   }
   std::optional<Got> get(const std::string& key) override {
-    const std::lock_guard guard(server_->mutex_);
-    const auto found = server_->objects_.find(key);
-    if (found == server_->objects_.end()) return std::nullopt;
-    return Got{found->second.bytes, found->second.tag};
+    server_->observe("get " + key, false);
+    const auto found = find(key);
+    if (!found) return std::nullopt;
+    return Got{found->bytes, found->tag};
   }
   std::optional<bucket::Object> look(const std::string& key) override {
-    const auto got = get(key);
-    if (!got) return std::nullopt;
-    return bucket::Object{key, std::ssize(got->bytes), got->tag, 1};
+    server_->observe("look " + key, false);
+    const auto found = find(key);
+    if (!found) return std::nullopt;
+    return bucket::Object{key, std::ssize(found->bytes), found->tag, 1};
   }
   Listing list(const std::string& prefix, bool deep) override {
-    const std::lock_guard guard(server_->mutex_);
+    server_->observe("list " + prefix, false);
+    const auto contents = server_->listed();
     Listing found;
     std::set<std::string> below;
-    const auto& all = server_->objects_;
+    const auto& all = contents.objects;
     for (auto at = all.lower_bound(prefix); at != all.end(); ++at) {
       const auto& [key, object] = *at;
       if (!key.starts_with(prefix)) break;
@@ -45,31 +72,34 @@ class Connection : public bucket::Requests {
       if (slash != key.npos) {
         below.insert(key.substr(0, slash + 1));
       } else {
-        found.objects.push_back({key, std::ssize(object.bytes), object.tag, 1});
+        found.objects.push_back({key, std::ssize(object->bytes), object->tag, 1});
       }
     }
     found.below.assign(below.begin(), below.end());
     return found;
   }
   void remove(const std::string& key, const std::string& tag) override {
-    server_->request("delete " + key);
-    const std::lock_guard guard(server_->mutex_);
-    const auto found = server_->objects_.find(key);
-    if (found == server_->objects_.end() || (!tag.empty() && found->second.tag != tag)) return;
-    server_->objects_.erase(found);
+    server_->change("", "delete " + key, [key, tag](Contents& contents) {
+      const auto found = contents.objects.find(key);
+      if (found == contents.objects.end()) return false;
+      if (!tag.empty() && found->second->tag != tag) return false;
+      contents.objects.erase(found);
+      return true;
+    });
   }
   void cancel(Pending id) override { errors_.erase(id); }
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override {
-    const auto got = get(key);
-    if (!got) {
+    server_->observe("read " + key, false);
+    const auto found = find(key);
+    if (!found) {
       errors_.emplace(++pending_, Error(Code::not_found, cat("there is no object ", key)));
-    } else if ((!tag.empty() && got->tag != tag) ||
-               offset + std::ssize(into) > std::ssize(got->bytes)) {
+    } else if ((!tag.empty() && found->tag != tag) ||
+               offset + std::ssize(into) > std::ssize(found->bytes)) {
       errors_.emplace(++pending_, Error(Code::data_loss, cat("object ", key, " is another one")));
     } else {
       ++pending_;
-      std::memcpy(into.data(), got->bytes.data() + offset, into.size());
+      std::memcpy(into.data(), found->bytes.data() + offset, into.size());
     }
     return pending_;
   }
@@ -81,53 +111,67 @@ class Connection : public bucket::Requests {
     throw error;
   }
   bucket::Upload begin_upload(const std::string& key) override {
-    server_->request("begin " + key);
-    const std::lock_guard guard(server_->mutex_);
-    bucket::Upload upload{key, cat("upload-", ++server_->count_)};
-    server_->uploads_[upload.id].key = key;
-    return upload;
+    return server_->change("", "begin " + key, [key](Contents& contents) {
+      bucket::Upload upload{key, cat("upload-", ++contents.count)};
+      contents.uploads[upload.id].key = key;
+      return upload;
+    });
   }
   Pending start_part(const bucket::Upload& upload, int number,
                      std::span<const std::byte> bytes) override {
-    server_->request(cat("part ", number, " of ", upload.key));
-    const std::lock_guard guard(server_->mutex_);
-    server_->uploads_.at(upload.id).parts[number] = text_of(bytes);
+    server_->change("", cat("part ", number, " of ", upload.key),
+                    [upload, number, text = text_of(bytes)](Contents& contents) {
+                      upload_of(contents, upload)->second.parts[number] = text;
+                      return true;
+                    });
     return static_cast<Pending>(number);
   }
   std::string finish_part(Pending id) override { return cat("part-", id); }
   std::optional<std::string> complete(const bucket::Upload& upload,
                                       const std::vector<std::string>& tags,
                                       const bucket::Condition& condition) override {
-    server_->request("complete " + upload.key);
-    const std::lock_guard guard(server_->mutex_);
-    std::string all;
-    const auto found = server_->uploads_.find(upload.id);
-    if (found == server_->uploads_.end()) throw Error(Code::io, "there is no such upload");
-    for (std::size_t i = 0; i < tags.size(); ++i) {
-      if (tags[i] != cat("part-", i + 1)) throw Error(Code::io, "parts are not in order");
-      all += found->second.parts.at(static_cast<int>(i) + 1);
-    }
-    auto tag = server_->put(upload.key, std::move(all), condition);
-    if (tag) server_->uploads_.erase(found);
-    return tag;
+    return server_->change(
+        upload.key, "complete " + upload.key, [upload, tags, condition](Contents& contents) {
+          std::string all;
+          const auto found = upload_of(contents, upload);
+          for (std::size_t i = 0; i < tags.size(); ++i) {
+            if (tags[i] != cat("part-", i + 1)) throw Error(Code::io, "parts are not in order");
+            all += found->second.parts.at(static_cast<int>(i) + 1);
+          }
+          auto tag = BucketServer::put(contents, upload.key, std::move(all), condition);
+          if (tag) contents.uploads.erase(found);
+          return tag;
+        });
   }
   void abort(const bucket::Upload& upload) override {
-    server_->request("abort " + upload.key);
-    const std::lock_guard guard(server_->mutex_);
-    server_->uploads_.erase(upload.id);
+    server_->change("", "abort " + upload.key,
+                    [upload](Contents& contents) { return contents.uploads.erase(upload.id); });
   }
   std::vector<bucket::Upload> uploads(const std::string& prefix) override {
-    const std::lock_guard guard(server_->mutex_);
+    server_->observe("uploads " + prefix, false);
+    const auto contents = server_->listed();
     std::vector<bucket::Upload> found;
-    for (const auto& [id, one] : server_->uploads_) {
+    for (const auto& [id, one] : contents.uploads) {
       if (one.key.starts_with(prefix)) found.push_back({one.key, id});
     }
     return found;
   }
 
  private:
+  using Contents = BucketServer::Contents;
   static std::string text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  static std::map<std::string, BucketServer::Parts>::iterator upload_of(
+      Contents& contents, const bucket::Upload& upload) {
+    const auto found = contents.uploads.find(upload.id);
+    if (found == contents.uploads.end()) throw Error(Code::io, "there is no such upload");
+    return found;
+  }
+  std::shared_ptr<const BucketServer::Stored> find(const std::string& key) const {
+    const std::lock_guard guard(server_->mutex_);
+    const auto found = server_->contents_.objects.find(key);
+    return found == server_->contents_.objects.end() ? nullptr : found->second;
   }
 
   std::shared_ptr<BucketServer> server_;
@@ -143,18 +187,36 @@ std::shared_ptr<BucketFiles> BucketServer::files() {
   return std::make_shared<BucketFiles>([self = shared_from_this()] { return self->connect(); });
 }
 
-std::optional<std::string> BucketServer::put(const std::string& key, std::string bytes,
+std::shared_ptr<BucketServer> BucketServer::after(std::size_t changes) const {
+  const std::lock_guard guard(mutex_);
+  return std::make_shared<BucketServer>(changes < before_.size() ? before_[changes] : contents_);
+}
+
+void BucketServer::deliver(const Change& change) {
+  const std::lock_guard guard(mutex_);
+  before_.push_back(contents_);
+  changes_.push_back(change);
+  change.apply(contents_);
+}
+
+BucketServer::Contents BucketServer::listed() const {
+  const std::lock_guard guard(mutex_);
+  if (late_ == 0 || before_.empty()) return contents_;
+  return before_[before_.size() - std::min(late_, before_.size())];
+}
+
+std::optional<std::string> BucketServer::put(Contents& contents, const std::string& key,
+                                             std::string bytes,
                                              const bucket::Condition& condition) {
   using Kind = bucket::Condition::Kind;
-  const auto found = objects_.find(key);
-  const bool is_there = found != objects_.end();
+  const auto found = contents.objects.find(key);
+  const bool is_there = found != contents.objects.end();
   if (condition.kind == Kind::absent && is_there) return std::nullopt;
-  if (condition.kind == Kind::same && (!is_there || found->second.tag != condition.tag)) {
+  if (condition.kind == Kind::same && (!is_there || found->second->tag != condition.tag)) {
     return std::nullopt;
   }
-  // Equal contents have equal tags, as with S3.
   auto tag = cat('"', std::hash<std::string>()(bytes), '"');
-  objects_[key] = {std::move(bytes), tag};
+  contents.objects[key] = std::make_shared<const Stored>(Stored{std::move(bytes), tag});
   return tag;
 }
 

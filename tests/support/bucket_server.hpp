@@ -1,5 +1,6 @@
 #pragma once
-/// A bucket in memory.
+/// The double of an object store: a bucket in memory.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,22 +15,10 @@
 
 namespace cairn::test {
 
-/// Thread-safe. An object is there, whole and durable, when its put returns.
+/// Thread-safe. An object is there, whole and durable, when its put returns. Equal contents have
+/// equal tags, as with S3.
 class BucketServer : public std::enable_shared_from_this<BucketServer> {
  public:
-  /// Called before each request that changes something; if it throws, the request is not carried
-  /// out.
-  void set_observer(std::function<void(const std::string& request)> observer) {
-    observer_ = std::move(observer);
-  }
-  /// The next put of this key is carried out, but its answer is lost.
-  void lose_answer(std::string key) { lost_ = std::move(key); }
-  std::unique_ptr<bucket::Requests> connect();
-  /// The bucket as files, and as a store.
-  std::shared_ptr<BucketFiles> files();
-
- private:
-  friend class Connection;
   struct Stored {
     std::string bytes, tag;
   };
@@ -37,18 +26,65 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
     std::string key;
     std::map<int, std::string> parts;
   };
-  std::optional<std::string> put(const std::string& key, std::string bytes,
-                                 const bucket::Condition&);
-  void request(const std::string& text) const {
-    if (observer_) observer_(text);
-  }
+  struct Contents {
+    std::map<std::string, std::shared_ptr<const Stored>> objects;
+    std::map<std::string, Parts> uploads;
+    std::int64_t count = 0;  ///< of uploads that were begun
+  };
+  /// A request that changes something.
+  struct Change {
+    std::string text;
+    std::size_t sent;  ///< how many changes there were when it was sent
+    std::function<void(Contents&)> apply;
+  };
 
-  std::function<void(const std::string&)> observer_;
+  BucketServer() = default;
+  explicit BucketServer(Contents contents) : contents_(std::move(contents)) {}
+
+  /// Called before each request; if it throws, the request is not carried out.
+  void set_observer(std::function<void(const std::string& request, bool changes)> observer) {
+    observer_ = std::move(observer);
+  }
+  /// The next put of this key is carried out, but its answer is lost.
+  void lose_answer(std::string key) { lost_ = std::move(key); }
+  /// Whether the answer to the change of this number is lost: yes, no, or the request itself is.
+  enum class Loss { none, answer, request };
+  void set_losses(std::function<Loss(std::size_t change)> losses) { losses_ = std::move(losses); }
+  void ignore_conditions() { ignores_conditions_ = true; }
+  /// Listings show what there was before the last so many changes.
+  void list_late(std::size_t changes) { late_ = changes; }
+
+  std::unique_ptr<bucket::Requests> connect();
+  /// The bucket as files, and as a store.
+  std::shared_ptr<BucketFiles> files();
+
+  // What has happened.
+  const std::vector<Change>& changes() const { return changes_; }
+  /// The bucket after the first so many changes.
+  std::shared_ptr<BucketServer> after(std::size_t changes) const;
+  /// Carries out a request that was long under way.
+  void deliver(const Change&);
+
+ private:
+  friend class Connection;
+  static std::optional<std::string> put(Contents&, const std::string& key, std::string bytes,
+                                        const bucket::Condition&);
+  template <class Apply>
+  auto change(const std::string& key, std::string text, Apply apply);
+  void observe(const std::string& text, bool changes) const {
+    if (observer_) observer_(text, changes);
+  }
+  Contents listed() const;
+
+  std::function<void(const std::string&, bool)> observer_;
+  std::function<Loss(std::size_t)> losses_;
   mutable std::mutex mutex_;
   std::string lost_;
-  std::map<std::string, Stored> objects_;
-  std::map<std::string, Parts> uploads_;
-  std::int64_t count_ = 0;
+  std::size_t late_ = 0;
+  bool ignores_conditions_ = false;
+  Contents contents_;
+  std::vector<Change> changes_;
+  std::vector<Contents> before_;  // each change
 };
 
 }  // namespace cairn::test

@@ -1,0 +1,55 @@
+#pragma once
+/// Jobs of StoryJob in a bucket in memory, and what must be found there afterwards.
+#include <map>
+#include <set>
+#include <string>
+
+#include "store/commit/names.hpp"
+#include "support/bucket_server.hpp"
+#include "support/crash_story.hpp"
+
+namespace cairn::test {
+
+inline ManagerOptions options_in(const std::shared_ptr<BucketServer>& server, int keep_last = 0) {
+  ManagerOptions options;
+  options.write.file_system = server->files();
+  options.write.owner_wait_seconds = 0;
+  options.write.chunk_bytes = 4096;
+  options.keep.last = keep_last;
+  options.overwrite = true;
+  options.async.queue = inline_queue();
+  return options;
+}
+
+inline bool is_whole(const StoryJob& job) {
+  return std::ranges::all_of(job.row,
+                             [&](double value) { return value == static_cast<double>(job.stamp); });
+}
+
+/// What a new owner finds: step → stamp. Complains of whatever is torn, and of objects that belong
+/// to no step.
+inline std::map<std::int64_t, std::int64_t> look_at_bucket(
+    const std::shared_ptr<BucketServer>& server, std::int64_t rows, std::string& wrong) {
+  std::map<std::int64_t, std::int64_t> found;
+  StoryJob job(serial_group(), options_in(server), rows);
+  const auto report = job.manager.restore_latest(job.state);
+  if (report && !report->skipped.empty()) wrong += " passed over: " + report->skipped.front();
+  std::set<std::string> expected;
+  for (const auto& info : job.manager.steps()) {
+    job.manager.restore(info.step, job.state);
+    if (!is_whole(job)) wrong += cat(" step ", info.step, " is torn");
+    found[info.step] = job.stamp;
+  }
+  if (report && (found.empty() || !found.contains(report->step))) wrong += " the newest is missing";
+  const auto client = server->connect();
+  for (const auto& one : client->list("run/", false).objects) {
+    const auto name = one.key.substr(std::string_view("run/").size());
+    const auto parsed = commit::parse_name(name, {"ckpt"});
+    const bool is_known = name == "checkpoint" || found.contains(parsed.step);
+    if (!is_known) wrong += " left over: " + name;
+  }
+  for (const auto& one : client->uploads("run/")) wrong += " left over: an upload of " + one.key;
+  return found;
+}
+
+}  // namespace cairn::test

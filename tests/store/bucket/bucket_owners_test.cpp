@@ -1,0 +1,161 @@
+// An owner in a bucket is stopped before any of its requests; another one takes over, saves, and
+// ends or goes on; then the first one continues with all that it was about to do.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <iostream>
+#include <semaphore>
+#include <thread>
+
+#include "store/bucket/bucket_kit.hpp"
+#include "support/rounds.hpp"
+
+namespace cairn::test {
+namespace {
+
+struct BucketPlay {
+  std::string name;
+  std::int64_t first_step, second_step;
+  std::int64_t second_stamp;  // 2: both save the same bytes
+  int keep_last = 0;
+  bool async = false;
+  Storage storage = Storage::automatic;
+  bool fails = false;  // the first owner's index does not reach the server
+};
+void PrintTo(const BucketPlay& play, std::ostream* out) { *out << play.name; }
+
+class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, bool>> {
+ protected:
+  BucketOwners() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
+  ~BucketOwners() override { set_log_sink({}); }
+
+  static const BucketPlay& play() { return std::get<0>(GetParam()); }
+  static int ranks() { return std::get<1>(GetParam()); }
+  static bool goes_on() { return std::get<2>(GetParam()); }
+
+  static bool saves(StoryJob& job, std::int64_t step, std::int64_t stamp) {
+    try {
+      job.save(step, stamp);
+      job.manager.wait();
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  // Stops the last rank of the first owner. Returns false if that rank ended before.
+  bool round(std::size_t stop) {
+    const auto server = std::make_shared<BucketServer>();
+    {
+      StoryJob before(serial_group(), options_in(server), ranks());
+      before.save(10, 1);
+    }
+    std::binary_semaphore stopped(0), go_on(0);
+    std::atomic<bool> is_stopped = false, was_saved = false, has_opened = false;
+    std::atomic<std::thread::id> the_rank;
+    std::size_t requests = 0;
+    std::string where;
+    const auto stop_here = [&](const std::string& request) {
+      where = request;
+      is_stopped = true;
+      stopped.release();
+      go_on.acquire();
+    };
+    server->set_observer([&](const std::string& request, bool) {
+      const bool is_first = std::this_thread::get_id() == the_rank;
+      if (is_first && requests++ == stop) stop_here(request);
+      const bool is_index = request == cat("put run/ckpt-", play().first_step, ".index");
+      if (is_first && play().fails && is_index) throw Error(Code::io, "no connection");
+    });
+    std::thread first([&] {
+      try {
+        run_threads(ranks(), [&](std::shared_ptr<Group> group) {
+          if (group->rank() == group->size() - 1) the_rank = std::this_thread::get_id();
+          StoryJob job(group, options_in(server, play().keep_last), ranks(), play().storage);
+          has_opened = true;
+          job.async = play().async;
+          const bool saved = saves(job, play().first_step, 2);
+          if (group->rank() == 0) was_saved = saved;
+        });
+      } catch (const Error&) {
+      }
+      if (!is_stopped) stopped.release();
+    });
+    stopped.acquire();
+    const bool was_stopped = is_stopped, had_opened = has_opened, had_saved = was_saved;
+    std::string wrong;
+    std::int64_t newest = 0;
+    if (was_stopped) {
+      auto second =
+          std::make_unique<StoryJob>(serial_group(), options_in(server, play().keep_last), ranks());
+      const auto report = second->manager.restore_latest(second->state);
+      if (!report || !is_whole(*second)) wrong += " the second found nothing, or what is torn";
+      // An object that the first owner had put may be in the way once.
+      bool saved = saves(*second, play().second_step, play().second_stamp) ||
+                   saves(*second, play().second_step, play().second_stamp);
+      if (!saved) wrong += " the second did not save";
+      newest = play().second_stamp;
+      if (!goes_on()) second.reset();
+      go_on.release();
+      first.join();
+      // One that was about to become the owner may be it now.
+      if (goes_on() && saves(*second, play().second_step + 100, 5)) newest = 5;
+      if (goes_on() && had_opened && newest != 5) wrong += " the second lost the directory";
+    } else {
+      first.join();
+    }
+    server->set_observer({});
+    const auto found = look_at_bucket(server, ranks(), wrong);
+    if (was_stopped && (had_opened || !was_saved)) {
+      const auto step = play().second_step + (newest == 5 ? 100 : 0);
+      if (!found.contains(step) || found.at(step) != newest)
+        wrong += cat(" step ", step, " of the second is lost");
+    }
+    if (was_saved && (!had_opened || !was_stopped)) {
+      if (!found.contains(play().first_step)) wrong += " the first one's is lost";
+    }
+    if (had_saved && play().keep_last == 0 && !found.contains(play().first_step))
+      wrong += " what the first was told is saved is lost";
+    if (play().keep_last == 0 && !found.contains(10)) wrong += " step 10 is lost";
+    EXPECT_EQ(wrong, "") << "stopped before request " << stop << " (" << where
+                         << "); the first owner " << (was_saved ? "saved" : "did not save");
+    return was_stopped;
+  }
+};
+
+TEST_P(BucketOwners, StoppedBeforeEachRequest) {
+  const std::size_t step = sanitized ? 7 : 1;
+  std::size_t stop = 0;
+  for (; round(stop) && !HasFailure(); stop += step) {
+  }
+  std::cout << "[ STATES   ] " << stop << " requests\n";
+  EXPECT_GT(stop, ranks() == 1 ? 15u : 0u);
+}
+
+std::string name_of_owners(const testing::TestParamInfo<BucketOwners::ParamType>& info) {
+  const auto& [play, ranks, goes_on] = info.param;
+  return cat(play.name, "_", ranks, goes_on ? "_goes_on" : "_ends");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plays, BucketOwners,
+    testing::Combine(testing::Values(BucketPlay{"behind", 20, 30, 3},
+                                     BucketPlay{"same_step", 20, 20, 3},
+                                     BucketPlay{"same_bytes", 20, 20, 2},
+                                     BucketPlay{"over", 10, 10, 3},
+                                     BucketPlay{"over_same_bytes", 10, 10, 2},
+                                     BucketPlay{"one_is_kept", 20, 30, 3, 1},
+                                     BucketPlay{"one_is_kept_same_step", 20, 20, 3, 1},
+                                     BucketPlay{"retired_step", 20, 10, 3, 1},
+                                     BucketPlay{"async", 20, 30, 3, 1, true},
+                                     BucketPlay{"async_same_bytes", 20, 20, 2, 0, true},
+                                     BucketPlay{"dense", 20, 20, 2, 0, false, Storage::dense},
+                                     BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
+                                     BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true}),
+                     testing::Values(1, 2), testing::Bool()),
+    name_of_owners);
+
+}  // namespace
+}  // namespace cairn::test
