@@ -228,8 +228,11 @@ class Rounds:
             if stopped[0].digest() and stopped[0].process.returncode == 0 and stopped[0].digest() != self.right:
                 wrong.append("the stopped job ended otherwise")
         expected = list(range(STEPS, 0, -EVERY))[:keep][::-1]
-        if self.steps(directory) != expected:
-            wrong.append(f"steps {self.steps(directory)}, not {expected}")
+        there = self.steps(directory)
+        if there != expected and job.restored() == STEPS and there[-keep:] == expected:
+            expected = there  # the one that saved last was killed before it removed older ones
+        if there != expected:
+            wrong.append(f"steps {there}, not {expected}")
         code, told = self.cairn("verify", directory)
         if code:
             wrong.append("verify: " + told)
