@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "io/expect_error.hpp"
+#include "store/bucket/bucket_log.hpp"
 #include "support/bucket_server.hpp"
 #include "support/store_kit.hpp"
 #include "testing/memory.hpp"
@@ -93,6 +94,19 @@ TEST_F(Bucket, AFormerOwnerTakesNothingOfTheSameStep) {
   late.file->write_at(0, std::as_bytes(std::span("later")));
   EXPECT_CAIRN_ERROR(late.file->sync(), Code::already_exists, "is there");
   EXPECT_EQ(StoreUser(disk_).read(20), "second");
+}
+
+// A server gives equal contents equal tags, so a put that comes late could find its condition met.
+TEST_F(Bucket, NoTwoLogsAreEqual) {
+  const auto files = server_->files();
+  BucketLog log(*files, "/run/.cairn/log.ckpt");
+  const auto text = [&] { return client_->get("run/.cairn/log.ckpt").value().bytes; };
+  log.read();
+  log.change([](auto& contents) { contents.uuid[10] = "a"; });
+  const auto before = text();
+  log.change([](auto& contents) { contents.uuid[20] = "b"; });
+  log.change([](auto& contents) { contents.uuid.erase(20); });
+  EXPECT_NE(text(), before);
 }
 
 TEST_F(Bucket, AServerThatIgnoresConditionsIsRefusedUnlessOneJobWrites) {

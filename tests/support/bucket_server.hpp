@@ -53,6 +53,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   void ignore_conditions() { ignores_conditions_ = true; }
   /// Listings show what there was before the last so many changes.
   void list_late(std::size_t changes) { late_ = changes; }
+  bool lists_late() const { return late_ > 0; }
 
   std::unique_ptr<bucket::Requests> connect();
   /// The bucket as files, and as a store.

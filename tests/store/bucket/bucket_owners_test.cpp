@@ -20,7 +20,8 @@ struct BucketPlay {
   int keep_last = 0;
   bool async = false;
   Storage storage = Storage::automatic;
-  bool fails = false;  // the first owner's index does not reach the server
+  bool fails = false;   // the first owner's index does not reach the server
+  bool debris = false;  // a job that died has left an object that both find
 };
 void PrintTo(const BucketPlay& play, std::ostream* out) { *out << play.name; }
 
@@ -51,6 +52,9 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     {
       StoryJob before(serial_group(), options_in(server), ranks());
       before.save(10, 1);
+    }
+    if (play().debris) {
+      server->connect()->put("run/ckpt-20.data-00000-of-00002", std::as_bytes(std::span("debris")));
     }
     std::binary_semaphore stopped(0), go_on(0);
     std::atomic<bool> is_stopped = false, was_saved = false, has_opened = false;
@@ -153,7 +157,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      BucketPlay{"async_same_bytes", 20, 20, 2, 0, true},
                                      BucketPlay{"dense", 20, 20, 2, 0, false, Storage::dense},
                                      BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
-                                     BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true}),
+                                     BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true},
+                                     BucketPlay{"debris", 20, 20, 2, 0, false, {}, false, true}),
                      testing::Values(1, 2), testing::Bool()),
     name_of_owners);
 
