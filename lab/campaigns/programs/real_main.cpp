@@ -3,7 +3,8 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
-//                 [--patience SECONDS] [--turns] [--sync-nodes] [--keep N]
+//                 [--patience SECONDS] [--turns] [--sync-nodes] [--keep N] [--twice] [--still]
+//                 [--set OPTION=VALUE]... [--marks FILE]
 //
 // The last two checkpoints stay, or --keep of them.
 // With --give-up the first call that fails is the last, and the job must come to its end. --nodes
@@ -17,18 +18,24 @@
 // restores the newest checkpoint and then each that is listed, and does not own the directory.
 // With --turns it asks in each step whether to save and whether to stop: it saves in each third
 // step, and a last time, the SAVES'th at the earliest, because its last rank has asked to stop.
+// With --twice each step is saved again, with the next salt. With --still a tensor stays as it is.
+// The file of marks gets the lines as well, and "saving STEP SALT" before each save; none is
+// waiting in a buffer when tell returns.
 //
 // Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
 // "lost TEXT" (a message between ranks failed, which ends the job), "done"; of a reader "newest
 // STEP SALT", "read STEP SALT", "missed STEP: TEXT"; of each rank that has no more to say than
 // MPI_Finalize, "over RANK".
+#include <fcntl.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -38,6 +45,7 @@
 #include "cairn/mpi.hpp"
 #include "lab/campaigns/programs/stamped_state.hpp"
 #include "mpi/mpi_datasets.hpp"
+#include "session/option_text.hpp"
 #include "store/commit/ownership.hpp"
 
 namespace cairn::campaign {
@@ -67,7 +75,8 @@ class Job {
   }
 
   ManagerOptions options;
-  bool async = false, gives_up = false, flushes = false, redistributes = false;
+  bool async = false, gives_up = false, flushes = false, redistributes = false, twice = false;
+  int marks = -1;  // the file
   std::int64_t salt = 0;
   int pause = 0;
   std::shared_ptr<StopRequest> stop;  // with turns
@@ -89,21 +98,26 @@ class Job {
     if (report && redistributes) give_to_others();
     if (stop) return save_in_turns(step, saves);
     for (int i = 0; i < saves; ++i) {
-      ++step;
-      again("saving", [&] {
-        mine_.fill(step * salts + salt);
-        if (async) {
-          manager_->save_async(step, mine_.state());
-          mine_.spoil();
-          manager_->wait();
-        } else {
-          manager_->save(step, mine_.state());
-        }
-        if (flushes) manager_->wait(Reach::home);
-      });
-      tell(cat("acknowledged ", step, " ", salt));
+      save_and_tell(++step, salt);
+      if (twice) save_and_tell(step, salt + 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     }
+  }
+
+  void save_and_tell(std::int64_t step, std::int64_t its_salt) {
+    mark(cat("saving ", step, " ", its_salt));
+    again("saving", [&] {
+      mine_.fill(step * salts + its_salt);
+      if (async) {
+        manager_->save_async(step, mine_.state());
+        mine_.spoil();
+        manager_->wait();
+      } else {
+        manager_->save(step, mine_.state());
+      }
+      if (flushes) manager_->wait(Reach::home);
+    });
+    tell(cat("acknowledged ", step, " ", its_salt));
   }
 
   // Asks until the end; the last question is not answered yet when the manager ends.
@@ -211,7 +225,16 @@ class Job {
   }
 
   void tell(const std::string& line) const {
+    mark(line);
     if (group_->rank() == 0) std::cout << line + "\n" << std::flush;
+  }
+
+  void mark(const std::string& line) const {
+    const auto text = line + "\n";
+    if (group_->rank() != 0 || marks < 0) return;
+    if (::write(marks, text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
+    std::cout << "wrong cannot write the file of marks\n" << std::flush;
+    std::exit(3);
   }
 
   // Repeats a call until it succeeds: at most one call fails, or those of a few seconds.
@@ -257,7 +280,7 @@ void run(const std::vector<std::string>& arguments) {
     return std::find(arguments.begin(), arguments.end(), word) != arguments.end();
   };
   Shape shape{64, 600, true, true, true, true};
-  shape.frozen = has("--frozen");
+  shape.frozen = has("--frozen") || has("--still");
   Job job(group, arguments[0], shape);
   job.options.keep.last = 2;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
@@ -286,6 +309,16 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--frozen") job.options.frozen.keys = {"model"};
     if (arguments[i] == "--redistribute") job.redistributes = true;
     if (arguments[i] == "--async") job.async = true;
+    if (arguments[i] == "--twice") job.twice = job.options.overwrite = true;
+    if (arguments[i] == "--set") {
+      const auto& given = arguments.at(++i);
+      const auto at = given.find('=');
+      set_option(job.options, given.substr(0, at), given.substr(at + 1));
+    }
+    if (arguments[i] == "--marks") {
+      job.marks = ::open(arguments.at(++i).c_str(), O_WRONLY | O_CLOEXEC);
+      if (job.marks < 0) throw std::runtime_error("cannot open the file of marks");
+    }
     if (arguments[i] == "--turns") {
       job.stop = std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
       job.options.when = {.interval = {.steps = 3, .seconds = 1e6}, .stop = job.stop};
