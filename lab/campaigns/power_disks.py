@@ -54,13 +54,23 @@ def wait_for(what, is_there):
         time.sleep(0.01)
 
 
+def text_of(path):
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
 @contextlib.contextmanager
 def loop_over(file, *options):
     device = sh("losetup", "-f", "--show", *options, file)
+    backing = Path("/sys/block", Path(device).name, "loop/backing_file")
     try:
         yield device
     finally:
         sh("losetup", "-d", device)
+        # It keeps the file as long as another process looks at the device, as losetup itself does.
+        wait_for(f"the end of {device}", lambda: text_of(backing) != str(file))
 
 
 @contextlib.contextmanager

@@ -1,22 +1,20 @@
-// To be preloaded (LD_PRELOAD): fsync does nothing, and says that it has done it, for the kind of
-// file that CAIRN_NEGLECT names:
+// To be preloaded (LD_PRELOAD): fsync does nothing, and says that it has done it, for the kinds of
+// file that CAIRN_NEGLECT names, with commas between:
 //
-//   data       PREFIX.data-I-of-N
-//   index      PREFIX.index
-//   hdf5       PREFIX.h5
+//   data       files of a bundle's tensors, under this name or the one that they have at first
+//   index      indexes of bundles
+//   hdf5       HDF5 files
 //   state      the file `checkpoint`
 //   other      any other file
-//   directory  directories, what their names tell aside
-//   all        all of these
+//   temp       directories of a save that is under way
+//   directory  other directories
 //
-// Names under which a file is written before it has its own begin like those of its kind or end so;
-// CAIRN_NEGLECT_LOG gets a line for each.
+// CAIRN_NEGLECT_LOG is a file that gets a line for each.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,12 +22,14 @@
 
 namespace {
 
-const char* kind_of(int descriptor, const std::string& path) {
-  struct stat found = {};
-  if (fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode)) return "directory";
+std::string kind_of(int descriptor, const std::string& path) {
   const auto name = path.substr(path.rfind('/') + 1);
   const auto has = [&](const char* text) { return name.find(text) != name.npos; };
-  if (has(".data-")) return "data";
+  struct stat found = {};
+  if (fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode)) {
+    return has("_temp_") ? "temp" : "directory";
+  }
+  if (has(".data-") || has(".part-")) return "data";
   if (has(".index")) return "index";
   if (has(".h5")) return "hdf5";
   return name.starts_with("checkpoint") ? "state" : "other";
@@ -43,8 +43,8 @@ bool is_neglected(int descriptor) {
       readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), path, sizeof path);
   if (length < 0) return false;
   const std::string name(path, static_cast<std::size_t>(length));
-  const auto* kind = kind_of(descriptor, name);
-  const bool is = strcmp(neglected, "all") == 0 || strcmp(neglected, kind) == 0;
+  const auto kind = kind_of(descriptor, name);
+  const bool is = ("," + std::string(neglected) + ",").find("," + kind + ",") != std::string::npos;
   if (const char* log = getenv("CAIRN_NEGLECT_LOG")) {
     const auto line = std::string(is ? "left out " : "done ") + kind + " " + name + "\n";
     const int file = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
