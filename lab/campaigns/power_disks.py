@@ -14,20 +14,22 @@ EXT4 = ["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0,n
 @dataclasses.dataclass
 class Kind:
     """A file system: what makes it, in what size (the smallest that is taken, or near it), how it is mounted while
-    it is recorded, and afterwards. Its superblocks, places that are written over under one checksum, are the only
-    ones that are not torn: none of these file systems mounts then."""
+    it is recorded, and afterwards. What it does not survive itself is left out: a torn superblock, which is written
+    over under one checksum; for XFS, tears within its blocks, since its recovery passes over a block whose torn
+    head says that it is new."""
     make: list
     size: int
     recorded: str
     mounted: str
     superblocks: tuple = ((1024, 2048),)
+    torn_at: int = SECTOR  # multiples of it
 
 
 KINDS = {
     "ext4": Kind(EXT4, 64 << 20, "data=ordered,nodiscard", "data=ordered,nodiscard"),
     "ext4_writeback": Kind(EXT4, 64 << 20, "data=writeback,nodiscard", "data=writeback,nodiscard"),
     "ext4_nobarrier": Kind(EXT4, 64 << 20, "nobarrier,nodiscard", "nodiscard"),
-    "xfs": Kind(["mkfs.xfs", "-q", "-f", "-K"], 320 << 20, "nodiscard", "nodiscard,nouuid", ()),
+    "xfs": Kind(["mkfs.xfs", "-q", "-f", "-K"], 320 << 20, "nodiscard", "nodiscard,nouuid", (), 4096),
     "btrfs": Kind(["mkfs.btrfs", "-q", "-f", "-K"], 160 << 20, "nodiscard", "nodiscard",
                   ((64 << 10, 68 << 10), (64 << 20, (64 << 20) + 4096))),
 }
@@ -135,8 +137,9 @@ class Recorder:
 class Recording:
     """The image as it was at first, and what happened to it since: events (kind, offset, bytes)."""
 
-    def __init__(self, base, log, superblocks=()):
-        self.base, self.superblocks, self.events = base, superblocks, []
+    def __init__(self, base, log, kind=None):
+        self.base, self.events = base, []
+        self.superblocks, self.torn_at = (kind.superblocks, kind.torn_at) if kind else ((), SECTOR)
         data = log.read_bytes()
         at = 0
         while at < len(data):
@@ -182,12 +185,16 @@ class Recording:
             if kind != "W":
                 continue
             is_super = any(offset < end and offset + len(data) > begin for begin, end in self.superblocks)
-            if len(data) > SECTOR and not is_super and chance.random() < tears * (1 - share * 0.8):
-                there += [(offset + at, data[at:at + SECTOR]) for at in range(0, len(data), SECTOR)
-                          if chance.random() < 0.5]
+            if len(data) > self.torn_at and not is_super and chance.random() < tears * (1 - share * 0.8):
+                there += [part for part in self.parts(offset, data) if chance.random() < 0.5]
             elif chance.random() < share:
                 there.append((offset, data))
         return there
+
+    def parts(self, offset, data):
+        """Pieces between multiples of what it is torn at."""
+        ends = [*range(self.torn_at - offset % self.torn_at, len(data), self.torn_at), len(data)]
+        return [(offset + begin, data[begin:end]) for begin, end in zip([0, *ends], ends)]
 
 
 class Failures:

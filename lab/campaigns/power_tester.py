@@ -85,7 +85,7 @@ def in_a_file(arguments, place, how):
         with loop_over(disk) as device, mounted(device, place / "mount", "nodiscard") as home:
             text = (home / "file").read_bytes()
         return kind_of(text[:BLOCK], b"a"), kind_of(text[2 * BLOCK:3 * BLOCK], b"b")
-    return outcomes(Recording(base, disk.log, power_disks.KINDS["ext4"].superblocks), place, look, 80)
+    return outcomes(Recording(base, disk.log, power_disks.KINDS["ext4"]), place, look, 80)
 
 
 def test(arguments, place):
