@@ -137,8 +137,8 @@ class Recorder:
 class Recording:
     """The image as it was at first, and what happened to it since: events (kind, offset, bytes)."""
 
-    def __init__(self, base, log, kind=None):
-        self.base, self.events = base, []
+    def __init__(self, base, log, kind=None, before=()):
+        self.base, self.before, self.events = base, list(before), []
         self.superblocks, self.torn_at = (kind.superblocks, kind.torn_at) if kind else ((), SECTOR)
         data = log.read_bytes()
         at = 0
@@ -152,9 +152,9 @@ class Recording:
         return sum(event[0] == kind for event in self.events)
 
     def marks(self, until=None):
-        """Lines of the marks before an event."""
+        """Lines of the marks before an event, after those of an earlier recording."""
         text = b"".join(event[2] for event in self.events[:until] if event[0] == "M")
-        return text.decode().splitlines()
+        return self.before + text.decode().splitlines()
 
     def last_flush(self, cut):
         """The event after the last flush before the cut."""
