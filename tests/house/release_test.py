@@ -62,6 +62,9 @@ class Refusals(unittest.TestCase):
         self.commit()
         self.refuses('CMakeLists.txt has version 0.1.0, and CHANGELOG.md begins with "## 0.2.0"')
 
+    def test_a_version_without_checkpoints(self):
+        self.refuses("tests/releases has no checkpoints of version 0.1.0")
+
     def test_a_key_that_is_not_there(self):
         self.refuses("the key none cannot be read", "--key", "none")
 
