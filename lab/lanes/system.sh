@@ -58,7 +58,7 @@ enter_system() {
 # SUITE.LANE lists the packages of a lane in a system. Its build belongs to that system.
 remove_builds() {
   local other
-  for other in modern hip libcxx mpich; do
+  for other in modern hip libcxx mpich abi; do
     [ ! -e "$system.$other" ] || { rm -rf "$keep/build-$other" && rm -f "$system.$other"; } || return 1
   done
 }
