@@ -151,10 +151,12 @@ class BucketReader : public io::Reader {
     const auto& range = ranges_[current_];
     const bool is_part = begin != range.begin || end != range.end;
     const auto bytes = static_cast<std::size_t>(end - begin);
-    const auto* from = (range.place ? range.place : one.memory.get()) + (begin - range.begin);
-    if (one.error) {
+    const auto* from = range.place ? range.place : one.memory.get();
+    if (!one.error) {
+      from += begin - range.begin;
+    } else {
       if (!one.memory || !one.is_short || !is_part) std::rethrow_exception(one.error);
-      from = one.memory.get();  // the object may have this part
+      // The object may have this part.
       const auto& [key, tag] = object_of(range.file);
       client_->finish_read(client_->start_read(key, begin, {one.memory.get(), bytes}, tag));
     }
