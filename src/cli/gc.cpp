@@ -200,13 +200,18 @@ bool collect_in_store(const Location& place, const Readers& readers, const GcArg
   for (const auto& one : found.removed) told.add("remove", one.entry, one.why);
   store->begin(std::move(found));
   if (options.max_to_keep < 0 || !place.naming.numbered) return any;
-  for (const auto& one : store->preview_retention(std::nullopt, std::nullopt)) {
-    const auto prefix = commit::prefix_name(place.naming, one.step);
-    told.add(one.stays ? "keep" : "remove", prefix, one.why);
-    any |= !one.stays;
+  const auto decisions = store->preview_retention(std::nullopt, std::nullopt);
+  const auto steps = store->history().choices().steps;
+  if (!options.dry_run && !steps.empty()) {
+    store->remove_surplus(steps.front(), {});
+    store->history().apply_tidied();
   }
-  const auto& steps = store->history().choices().steps;
-  if (!options.dry_run && !steps.empty()) store->remove_surplus(steps.front(), {});
+  for (const auto& one : decisions) {
+    const bool goes = !one.stays && (options.dry_run || !store->history().find(one.step));
+    any = any || goes;
+    if (!goes && !options.dry_run) continue;
+    told.add(goes ? "remove" : "keep", commit::prefix_name(place.naming, one.step), one.why);
+  }
   return any;
 }
 

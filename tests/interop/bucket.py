@@ -115,6 +115,11 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
         cairn("cat", f"{address}/ckpt-{last}", key, "--format", "npy", "--output", str(ours))
         assert np.array_equal(np.load(ours), value), key
     assert digest(run(copy, 2, last)) == digest(told)
+    assert f"would remove ckpt-{last - 10} " in cairn("gc", address, "--max-to-keep", "1", "--dry-run")
+    assert steps(address) == [last - 10, last], steps(address)
+    assert f"remove ckpt-{last - 10} " in cairn("gc", address, "--max-to-keep", "1")
+    assert steps(address) == [last], steps(address)
+    assert "whole" in cairn("verify", address)
 
 assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
 server.stop()
