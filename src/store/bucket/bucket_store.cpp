@@ -159,7 +159,13 @@ class BucketStore : public Store {
     return found;
   }
   void begin(Recovered found, const SizesOfSteps&) override {
-    history_.begin(read_catalog(), std::move(found.not_completed));
+    auto entries = read_catalog();
+    for (const auto& one : entries) {
+      if (one.damage.empty()) continue;
+      log(LogLevel::warning,
+          cat("step ", one.step, " in ", place_.directory.string(), " is damaged: ", one.damage));
+    }
+    history_.begin(std::move(entries), std::move(found.not_completed));
     last_number_ = log_.given();
     if (!policy_.read_only) last_number_ -= BucketLog::numbers_at_once;  // recover() took them
   }
