@@ -27,8 +27,9 @@ enum class SaveStage {
 enum class Until {
   captured,  ///< until save_async returns: it copies the state
   /// Until SaveHandle::release has returned. save_async copies only what has to travel between
-  /// ranks, strings, slices of up to 4 KiB (16 MiB of these at most), memory that other threads
-  /// cannot read, such as a device's, and LocalTensor::captured ones. The rest is written from
+  /// ranks (of dense tensors whole runs), strings, slices of up to 4 KiB (16 MiB of these at most),
+  /// memory that other threads cannot read, such as a device's, and LocalTensor::captured ones;
+  /// SaveHandle::blocked_because names tensors that are copied whole. The rest is written from
   /// where it is, and must be neither written nor resized nor freed. The bytes of frozen tensors
   /// are written before the call returns.
   released
@@ -58,8 +59,8 @@ class SaveHandle {
   /// of the manager, it is this rank's own.
   std::optional<Error> error() const;
   std::string prefix() const;  ///< the checkpoint's; "" before this rank has begun to write
-  /// Why save_async blocked as save() does or, with Until::released, copied the state; empty: it
-  /// did not.
+  /// Why save_async blocked as save() does or, with Until::released, copied the state or 1 MiB and
+  /// more of whole tensors; empty: it did not. With Until::released ranks may differ.
   std::string blocked_because() const;
 
   struct Shared;

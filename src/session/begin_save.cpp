@@ -100,7 +100,7 @@ PlanSum Planning::ask_for_plan(const SaveRequest& request, const RefreshedState&
     try {
       // reserve_again() cannot report a failure, so the pool must be large enough already.
       can = pending_saves.pool().bytes() >=
-            kept->capture.bytes(state, stays_until(job, request.options));
+            kept->copy_bytes(state, stays_until(job, request.options));
       // Only rank 0 fills the slots of the draft, so that the sum over ranks is its id.
       if (can && job.root()) offer_draft(sum);
     } catch (...) {

@@ -230,6 +230,12 @@ std::int64_t PendingSaves::most_bytes(const io::StagingPool& pool, const Capture
   return (io::available_memory() + pool.bytes()) / 2 / ranks * form.ranks();
 }
 
+std::int64_t PendingSaves::measure(PendingSave& pending, const RefreshedState& state) {
+  const auto& plan = *pending.plan;
+  pending.copy.places.left_out = plan.capture.left_out(state, pending.asked.until);
+  return plan.copy_bytes(state, pending.asked.until);
+}
+
 // Makes the plan's form of a copy anew, and takes memory for it. Too little memory is no error: the
 // caller then saves blocking.
 std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& state) {
@@ -242,7 +248,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
   });
   plan.capture.tell_io_ranks(job_);
   run_and_agree(group, [&] {
-    const auto bytes = pending.copy.bytes = plan.capture.bytes(state, pending.asked.until);
+    const auto bytes = measure(pending, state);
     if (!job_.options.async.memory) choose_memory(state);
     const bool is_limited = job_.options.async.pool_bytes > 0;
     if ((is_limited || bytes > pool_.bytes()) && bytes > most_bytes(pool_, plan.capture)) {
@@ -263,8 +269,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
 }
 
 void PendingSaves::reserve_again(PendingSave& pending, const RefreshedState& state) {
-  pending.copy.bytes = pending.plan->capture.bytes(state, pending.asked.until);
-  pending.copy.memory = pool_.reserve(pending.copy.bytes);
+  pending.copy.memory = pool_.reserve(measure(pending, state));
   pending.copy.held = pool_.hold();
 }
 
@@ -274,7 +279,12 @@ void PendingSaves::leave(PendingSave& pending, const RefreshedState& state) {
   if (pending.asked.until == Until::captured) return;
   auto& window = pending.handle->window;
   const auto& form = pending.plan->capture;
-  form.leave(state, pending.copy.places.at, window);
+  CopiedWhole told;
+  form.leave(state, pending.copy.places.at, window, told);
+  StayingRuns(state, pending.plan->dense, pending.asked.until, &told).leave(window);
+  auto why = form.is_served() ? std::string("all is copied at the call: an io rank writes it")
+                              : told.text();
+  if (!why.empty()) pending.handle->tell_why(std::move(why));
   window.open(
       static_cast<std::uint64_t>(pending.asked.step),
       [this, &form](std::int64_t bytes) -> Window::Room {

@@ -81,7 +81,6 @@ struct PendingSave {
   /// The copy of the state, in the pool, and what stays where it is.
   struct Copy {
     std::span<std::byte> memory;
-    std::int64_t bytes = 0;  ///< of the copy, as its form says
     CapturePlaces places;
     Window::Open window;            ///< closed when this rank's bytes are written
     io::StagingPool::Hold held;     ///< keeps the memory until this rank's bytes are written
@@ -221,6 +220,7 @@ class PendingSaves {
   bool take_first_block() { return !std::exchange(told_blocking_, true); }
 
  private:
+  std::int64_t measure(PendingSave&, const RefreshedState&);
   void choose_memory(const RefreshedState&);
   std::int64_t most_bytes(const io::StagingPool&, const CaptureForm&) const;
 

@@ -108,14 +108,15 @@ void Writing::copy(PendingSave& pending, const RefreshedState& state, bool compa
     if (plan.dense.bytes == 0) return;
     const auto behind =
         static_cast<std::size_t>(plan.capture.layout().shard_bytes - pending.copy.places.left_out);
-    pending.copy.runs = capture_dense(job, state, plan.dense, pending.copy.memory.subspan(behind));
+    const StayingRuns staying(state, plan.dense, pending.asked.until);
+    pending.copy.runs =
+        capture_dense(job, state, plan.dense, pending.copy.memory.subspan(behind), &staying);
   };
   const auto copy_shards = [&] {
     pending_saves.leave(pending, state);
     pending.copy.sent =
         plan.capture.copy(job, state, plan.local.strings, pending.copy.memory, pending.copy.places);
   };
-  pending.copy.places.left_out = plan.capture.layout().bytes - pending.copy.bytes;
   if (pending.id) {
     timer.next(&StageSeconds::capture);
     copy_dense();
@@ -207,8 +208,11 @@ void Writing::write_copy(PendingSave& pending) const {
         pending.result.data_files.insert(entry.slices.front().file);
         entries.add(entry);
       });
+  // Not before: a cancelled write has not come to the window's end.
+  if (pending.cancelled) return;
   if (!pending.copy.runs.empty()) {
-    entries.add(write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file));
+    entries.add(write_runs(draft, plan.dense, pending.copy.runs, layout.dense_file,
+                           &pending.handle->window));
   }
   if (pending.cancelled) return;
   record(pending);

@@ -17,15 +17,6 @@
 
 namespace cairn {
 
-namespace {
-
-// Smaller pieces of a state are copied at the call even if they may stay, up to so many bytes, and
-// numbers always: counters and the like may change at once, and few bytes have no price.
-constexpr std::int64_t number_bytes = 64, small_piece_bytes = 4096,
-                       most_small_bytes = std::int64_t{16} << 20;
-
-}  // namespace
-
 void CaptureLayouter::add(const StoredTensor& entry) {
   const auto& slice = entry.slices.front();
   if (slice.file != file_) {
@@ -145,61 +136,44 @@ std::int64_t CaptureForm::own_bytes() const {
   return served_.empty() ? layout_.shard_bytes : served_.front().begin;
 }
 
-// Whether the writing thread can read the piece where it is.
-bool CaptureForm::may_stay(const Piece& piece, const RefreshedState& state) const {
-  const auto& tensor = state.tensors()[piece.tensor].second;
-  if (tensor.captured || tensor.strings || piece.bytes <= number_bytes) return false;
-  const SliceMemory& memory = *tensor.slices[piece.slice].memory;
-  return (piece.run != no_run && memory.contiguous()) || memory.for_any_thread();
-}
-
-// Calls take(place in the copy) for each of this rank's entries. Returns the size of the copies.
+// Calls take(piece, its Staying::Place) for each of this rank's entries. Returns the size of the
+// copies.
 template <class Take>
 std::int64_t CaptureForm::place(const RefreshedState& state, const Take& take) const {
-  std::int64_t end = 0, small = 0;
+  std::int64_t end = 0;
+  Staying staying;
   for (const auto& piece : pieces_) {
-    const bool copies_small =
-        piece.bytes <= small_piece_bytes && small + piece.bytes <= most_small_bytes;
-    if (!copies_small && may_stay(piece, state)) {
-      take(CapturePlaces::stays);
+    const auto& tensor = state.tensors()[piece.tensor].second;
+    const auto place = staying.of(tensor, piece.slice, piece.bytes, piece.run != no_run);
+    if (place == Staying::Place::stays) {
+      take(piece, place, CapturePlaces::stays);
       continue;
     }
-    if (copies_small) small += piece.bytes;
     end = entry_begin(end, piece.bytes);
-    take(end);
+    take(piece, place, end);
     end += piece.bytes;
   }
   return next_page(end);
 }
 
-std::int64_t CaptureForm::bytes(const RefreshedState& state, Until until) const {
-  if (until == Until::captured || stream_) return layout_.bytes;
-  return layout_.bytes - own_bytes() + place(state, [](std::int64_t) {});
+std::int64_t CaptureForm::left_out(const RefreshedState& state, Until until) const {
+  if (until == Until::captured || stream_) return 0;
+  return own_bytes() - place(state, [](const Piece&, Staying::Place, std::int64_t) {});
 }
 
 void CaptureForm::leave(const RefreshedState& state, std::vector<std::int64_t>& places,
-                        Window& window) const {
+                        Window& window, CopiedWhole& told) const {
   if (stream_) return;
   std::size_t i = 0;
   places.reserve(pieces_.size());
-  place(state, [&](std::int64_t at) {
+  place(state, [&](const Piece& piece, Staying::Place place, std::int64_t at) {
     places.push_back(at);
     const auto number = i++;
-    if (at != CapturePlaces::stays) return;
-    const auto& piece = pieces_[number];
-    const auto& tensor = state.tensors()[piece.tensor].second;
-    const auto& memory = tensor.slices[piece.slice].memory;
-    Window::Piece left{
-        .key = state.tensors()[piece.tensor].first, .owner = memory, .bytes = piece.bytes};
-    const auto* base = piece.run != no_run ? std::as_const(*memory).contiguous() : nullptr;
-    if (base) {
-      left.run = base + piece.run;
-    } else {
-      left.memory = memory->for_any_thread();
-      left.part = part_of(number, tensor);
-      left.element_bytes = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    }
-    window.add(std::move(left));
+    const auto& [key, tensor] = state.tensors()[piece.tensor];
+    if (place == Staying::Place::refused) told.add(key, CopiedWhole::refused, piece.bytes);
+    if (place != Staying::Place::stays) return;
+    window.add(piece_of(key, tensor, piece.slice, piece.run, piece.bytes,
+                        [&, &tensor = tensor] { return part_of(number, tensor); }));
   });
 }
 
@@ -344,7 +318,10 @@ void CaptureForm::check_sent(std::size_t number, const std::string& key, std::ui
 void CaptureForm::write_own(std::size_t i, StoredTensor& entry, const Copy& copy, Sink& file,
                             std::vector<std::byte>& buffer) const {
   const auto at = copy.places.at.empty() ? layout_.at[i] : copy.places.at[i];
-  if (at == CapturePlaces::stays) return copy.window.write_next(file, buffer);
+  if (at == CapturePlaces::stays) {
+    return copy.window.write_next(
+        [&](std::span<const std::byte> bytes, bool stay) { file.append(bytes, stay); }, buffer);
+  }
   const auto bytes = static_cast<std::size_t>(entry.slices.front().raw_bytes);
   if (bytes > 0) file.append(copy.memory.subspan(static_cast<std::size_t>(at), bytes), true);
 }

@@ -13,6 +13,7 @@
 #include "session/save/dense.hpp"
 #include "session/save/frames.hpp"
 #include "session/save/shard_files.hpp"
+#include "session/save/staying.hpp"
 #include "session/save/window.hpp"
 #include "store/sink.hpp"
 
@@ -69,11 +70,13 @@ class CaptureForm {
   /// The number of ranks whose copies lie in this rank's memory.
   std::int64_t ranks() const { return 1 + static_cast<std::int64_t>(served_.size()); }
   const CaptureLayout& layout() const { return layout_; }
-  /// The size of the copy.
-  std::int64_t bytes(const RefreshedState&, Until) const;
+  /// By how much the copy is smaller than its layout, since a part of the state stays where it is.
+  std::int64_t left_out(const RefreshedState&, Until) const;
   /// Local. Chooses what stays in the application's memory until release(), and adds it to the
-  /// window, which is not open yet.
-  void leave(const RefreshedState&, std::vector<std::int64_t>& places, Window&) const;
+  /// window, which is not open yet. Tells which tensors are copied as a whole.
+  void leave(const RefreshedState&, std::vector<std::int64_t>& places, Window&, CopiedWhole&) const;
+  /// Whether another rank writes what this rank has.
+  bool is_served() const { return stream_.has_value(); }
   /// Collective among io ranks and the ranks that they serve; called by the caller's thread. Does
   /// not allocate for contiguous data that stays on its rank. Errors are thrown after all messages
   /// have been exchanged. Returns the checksums of the entries that other ranks have sent.
@@ -110,7 +113,6 @@ class CaptureForm {
   };
   Box part_of(std::size_t piece, const LocalTensor&) const;
   std::int64_t own_bytes() const;
-  bool may_stay(const Piece&, const RefreshedState&) const;
   template <class Take>
   std::int64_t place(const RefreshedState&, const Take&) const;
   void copy_own(const RefreshedState&, const StringStore&, std::span<std::byte> memory,

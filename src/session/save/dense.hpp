@@ -24,6 +24,8 @@
 namespace cairn {
 
 struct Encoding;
+class StayingRuns;
+class Window;
 
 struct DenseTensor {
   /// A slice, or a part of one, that this rank contributes.
@@ -139,19 +141,19 @@ std::vector<StoredTensor> write_dense(const Job&, const RefreshedState&, const D
 
 /// A run that this rank writes, complete in its memory.
 struct CapturedRun {
-  int chunk;  ///< index in plan.exchange.chunks
-  const std::byte* bytes;
+  int chunk;               ///< index in plan.exchange.chunks
+  const std::byte* bytes;  ///< null: it is the next piece of the window
 };
 
-/// How much memory capture_dense needs on this rank, in bytes.
+/// How much memory capture_dense needs on this rank if no run stays where it is, in bytes.
 std::int64_t capture_bytes(const DensePlan&);
-/// Collective. Copies this rank's runs to `where`. The result does not refer to the application's
-/// memory.
+/// Collective. Copies this rank's runs to `where`, except those that stay (null: none stays).
 std::vector<CapturedRun> capture_dense(const Job&, const RefreshedState&, const DensePlan&,
-                                       std::span<std::byte> where);
+                                       std::span<std::byte> where, const StayingRuns* = nullptr);
 /// Local, any thread. Writes captured runs and syncs them. The first rank that comes to a file
 /// makes it. Returns what write_dense returns.
 std::vector<StoredTensor> write_runs(const Draft&, const DensePlan&,
-                                     const std::vector<CapturedRun>&, int first_file);
+                                     const std::vector<CapturedRun>&, int first_file,
+                                     Window* = nullptr);
 
 }  // namespace cairn

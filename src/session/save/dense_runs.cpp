@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "layout/codec.hpp"
+#include "session/save/window.hpp"
 
 namespace cairn {
 DenseMemory dense_memory(const DensePlan& plan, bool keeps_all) {
@@ -73,43 +74,64 @@ void EncodedChunks::close(io::File& file) {
   plan_.choice->took(encodes_, std::chrono::duration<double>(time_).count(), raw_bytes_);
 }
 
+RunWrite::RunWrite(const DensePlan& plan, int number, int first_file, io::File* file,
+                   NotFiniteKeys* not_finite, EncodedChunks* encoded)
+    : plan_(plan),
+      run_(plan.run(number)),
+      file_(file),
+      not_finite_(not_finite),
+      encoded_(encoded),
+      in_chunks_(plan.in_chunks(run_)) {
+  const auto& tensor = plan.tensor_of(run_);
+  stored_.box = run_.box;
+  stored_.file = first_file + tensor.file;
+  stored_.offset = at_ = in_chunks_ ? 0 : plan.offset_of(run_);
+  stored_.stored_bytes = stored_.raw_bytes = run_.bytes;
+  if (not_finite) look_ = FiniteCheck(tensor.dtype);
+}
+
+void RunWrite::add(std::span<const std::byte> bytes) {
+  // Piece by piece, so that a piece is still in the cache when it is written after its checksum.
+  for (auto rest = bytes; !rest.empty();) {
+    const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
+    stored_.crc32c = crc32c(piece, stored_.crc32c);
+    look_.add(piece);
+    if (file_ && !in_chunks_) file_->write_at(at_, piece);
+    at_ += static_cast<std::int64_t>(piece.size());
+    rest = rest.subspan(piece.size());
+  }
+  if (!in_chunks_) return;
+  const auto whole = static_cast<std::size_t>(run_.bytes);
+  if (bytes.size() == whole) return encoded_->write(run_, bytes, *file_, stored_);
+  gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+  if (gathered_.size() == whole) encoded_->write(run_, gathered_, *file_, stored_);
+}
+
+void RunWrite::end(std::vector<StoredTensor>& entries) {
+  const auto& tensor = plan_.tensor_of(run_);
+  if (look_.found()) not_finite_->insert(tensor.key);
+  if (entries.empty() || entries.back().key != tensor.key) {
+    entries.push_back({tensor.key, tensor.dtype, tensor.shape, in_chunks_, {}, ""});
+  }
+  entries.back().slices.push_back(std::move(stored_));
+}
+
 void write_run(const DensePlan& plan, int number, const std::byte* bytes, int first_file,
                io::File* file, std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite,
                EncodedChunks* encoded) {
-  const auto& run = plan.run(number);
-  const auto& tensor = plan.tensor_of(run);
-  const bool in_chunks = plan.in_chunks(run);
-  const std::span all(bytes, static_cast<std::size_t>(run.bytes));
-  Piece stored;
-  stored.box = run.box;
-  stored.file = first_file + tensor.file;
-  stored.offset = in_chunks ? 0 : plan.offset_of(run);
-  stored.stored_bytes = stored.raw_bytes = run.bytes;
-  auto look = not_finite ? FiniteCheck(tensor.dtype) : FiniteCheck();
-  // Piece by piece, so that a piece is still in the cache when it is written after its checksum.
-  auto at = stored.offset;
-  for (auto rest = all; !rest.empty();) {
-    const auto piece = rest.first(std::min<std::size_t>(cached_bytes, rest.size()));
-    stored.crc32c = crc32c(piece, stored.crc32c);
-    look.add(piece);
-    if (file && !in_chunks) file->write_at(at, piece);
-    at += static_cast<std::int64_t>(piece.size());
-    rest = rest.subspan(piece.size());
-  }
-  if (look.found()) not_finite->insert(tensor.key);
-  if (in_chunks) encoded->write(run, all, *file, stored);
-  if (entries.empty() || entries.back().key != tensor.key) {
-    entries.push_back({tensor.key, tensor.dtype, tensor.shape, in_chunks, {}, ""});
-  }
-  entries.back().slices.push_back(std::move(stored));
+  RunWrite run(plan, number, first_file, file, not_finite, encoded);
+  run.add({bytes, static_cast<std::size_t>(plan.run(number).bytes)});
+  run.end(entries);
 }
 
 std::int64_t capture_bytes(const DensePlan& plan) { return dense_memory(plan, true).bytes(); }
 
 // Runs come in the order of their files, so one file is open at a time.
 std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
-                                     const std::vector<CapturedRun>& runs, int first_file) {
+                                     const std::vector<CapturedRun>& runs, int first_file,
+                                     Window* window) {
   std::vector<StoredTensor> entries;
+  std::vector<std::byte> buffer;
   std::unique_ptr<io::File> file;
   EncodedChunks encoded(plan);
   int open = -1;
@@ -123,7 +145,13 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
       file = draft.make_or_open(first_file + number);
       open = number;
     }
-    write_run(plan, chunk, bytes, first_file, file.get(), entries, draft.not_finite(), &encoded);
+    RunWrite run(plan, chunk, first_file, file.get(), draft.not_finite(), &encoded);
+    if (bytes) {
+      run.add({bytes, static_cast<std::size_t>(plan.run(chunk).bytes)});
+    } else {
+      window->write_next([&](std::span<const std::byte> part, bool) { run.add(part); }, buffer);
+    }
+    run.end(entries);
   }
   close();
   return entries;

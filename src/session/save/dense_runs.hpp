@@ -44,8 +44,31 @@ class EncodedChunks {
   std::chrono::steady_clock::duration time_{};  // of write() and close()
 };
 
-/// Checksums a run, writes it if there is a file, and adds it to the entries. `not_finite`: see
-/// Draft. `encoded`: null if the plan has no chunks.
+/// A run whose bytes come in order, part by part. `not_finite`: see Draft. `encoded`: null if the
+/// plan has no chunks.
+class RunWrite {
+ public:
+  RunWrite(const DensePlan&, int chunk, int first_file, io::File*, NotFiniteKeys* not_finite,
+           EncodedChunks* encoded = nullptr);
+  /// Checksums the bytes, and writes them if there is a file. A chunk is written when it is whole.
+  void add(std::span<const std::byte>);
+  /// Adds the run to the entries.
+  void end(std::vector<StoredTensor>& entries);
+
+ private:
+  const DensePlan& plan_;
+  const plan::Chunk& run_;
+  io::File* file_;
+  NotFiniteKeys* not_finite_;
+  EncodedChunks* encoded_;
+  const bool in_chunks_;
+  Piece stored_;
+  std::int64_t at_;
+  FiniteCheck look_;
+  std::vector<std::byte> gathered_;  // of a chunk that comes in parts
+};
+
+/// The same for a run that is in one place.
 void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_file, io::File*,
                std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite,
                EncodedChunks* encoded = nullptr);

@@ -12,6 +12,7 @@
 #include "group/collectives.hpp"
 #include "session/save/dense.hpp"
 #include "session/save/dense_runs.hpp"
+#include "session/save/staying.hpp"
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {
@@ -52,14 +53,19 @@ class DenseWrite {
     return std::move(written_);
   }
 
-  // Copies all runs of this rank to this memory. Nothing is written.
-  std::vector<CapturedRun> capture(std::span<std::byte> where) {
+  // Copies the runs of this rank that do not stay to this memory. Nothing is written.
+  std::vector<CapturedRun> capture(std::span<std::byte> where, const StayingRuns* staying) {
+    staying_ = staying;
     run_and_agree(*job_.group, [&] { allocate(where); });
     std::vector<CapturedRun> captured;
     for (const auto& round : plan_.rounds) {
       complete(round);
       error_.guard([&] {
         for (const auto& [number, run] : in_hand_.runs) {
+          if (stays(number)) {
+            captured.push_back({number, nullptr});
+            continue;
+          }
           const auto bytes = plan_.run(number).bytes;
           // The application's memory may change after the capture, so a run that lies there is
           // copied, too.
@@ -113,6 +119,7 @@ class DenseWrite {
     const auto& own = mine[next_++];
     begin(own);
     for (const auto& piece : own.local) {
+      if (stays(piece.chunk)) continue;
       const auto& run = in_hand_.runs.at(piece.chunk);
       // A run that lies in the application's memory as a whole is written from there.
       if (run.bytes == run.buffer) passer_.keep(piece);
@@ -160,16 +167,19 @@ class DenseWrite {
       where = {own_.get(), static_cast<std::size_t>(need.bytes())};
     }
     hand_ = where.data();
-    passer_.use_room(need.pass, hand_ + need.hand);
+    passer_.use_room(need.pass, hand_ + need.hand - (staying_ ? staying_->bytes() : 0));
   }
+
+  bool stays(int chunk) const { return staying_ && staying_->has(chunk); }
 
   // Gives each run of the round its buffer. If one piece is the whole run, and contiguous in the
   // application's memory, the run is there.
   void begin(const plan::OwnRound& round) {
     auto* at = hand_;
     for (auto c = round.first; c < round.end; ++c) {
-      in_hand_.runs[static_cast<int>(c)] = {at, at};
-      at += plan_.exchange.chunks[c].bytes;
+      const auto chunk = static_cast<int>(c);
+      in_hand_.runs[chunk] = {at, at};
+      if (!stays(chunk)) at += plan_.exchange.chunks[c].bytes;
     }
     for (const auto& piece : round.local) {
       if (piece.box != plan_.run(piece.chunk).box) continue;
@@ -186,6 +196,7 @@ class DenseWrite {
   std::unique_ptr<std::byte[]> own_;
   std::byte* hand_ = nullptr;                    // in own_ or in a pool: the runs of this round
   RunsInHand in_hand_;                           // of this round
+  const StayingRuns* staying_ = nullptr;         // null: none stays
   std::size_t next_ = 0;                         // index of this rank's next round
   std::vector<RunsTarget> places_;               // one per file
   std::vector<StoredTensor> entries_, written_;  // of the open file; of the files before it
@@ -204,10 +215,11 @@ std::vector<StoredTensor> write_dense(const Job& job, const RefreshedState& stat
 }
 
 std::vector<CapturedRun> capture_dense(const Job& job, const RefreshedState& state,
-                                       const DensePlan& plan, std::span<std::byte> where) {
+                                       const DensePlan& plan, std::span<std::byte> where,
+                                       const StayingRuns* staying) {
   if (plan.bytes == 0) return {};
-  std::byte none[1];  // a rank without runs needs no memory
-  return DenseWrite(job, state, plan, 0).capture(where.empty() ? std::span(none) : where);
+  std::byte none[1];  // a rank without runs to copy needs no memory
+  return DenseWrite(job, state, plan, 0).capture(where.empty() ? std::span(none) : where, staying);
 }
 
 }  // namespace cairn

@@ -31,6 +31,11 @@ std::int64_t replica_bytes(const Job& job, const RefreshedState& state, const Co
 
 }  // namespace
 
+std::int64_t SavePlan::copy_bytes(const RefreshedState& state, Until until) const {
+  return capture.layout().bytes - capture.left_out(state, until) -
+         StayingRuns(state, dense, until).bytes();
+}
+
 SavePlan plan_save(const Job& job, const RefreshedState& state, const ReplicaRound& round,
                    const Sharding& sharding, std::shared_ptr<const GapsByKey> gaps,
                    const UnchangedTensors& unchanged) {

@@ -40,6 +40,9 @@ struct SavePlan {
   Again again = Again::never;
   CaptureForm capture;  ///< empty before the first asynchronous save
   std::shared_ptr<CachedMerge> merged = std::make_shared<CachedMerge>();  ///< of its last save
+
+  /// The size of the copy that an asynchronous save makes.
+  std::int64_t copy_bytes(const RefreshedState&, Until) const;
 };
 
 /// Collective. Describes, covers, shards and lays out.

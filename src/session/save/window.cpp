@@ -177,12 +177,12 @@ std::optional<std::span<const std::byte>> Window::take_chunk(std::vector<std::by
   return buffer;
 }
 
-void Window::write_next(Sink& file, std::vector<std::byte>& buffer) {
+void Window::write_next(const Take& take, std::vector<std::byte>& buffer) {
   const auto& piece = pieces_.at(written_++);
   bool stays = false;
   while (const auto chunk = take_chunk(buffer, stays)) {
     check(piece, *chunk);
-    file.append(*chunk, stays);
+    take(*chunk, stays);
   }
   check_guard();
 }

@@ -17,7 +17,6 @@
 #include "cairn/slice_memory.hpp"
 #include "exchange/chunks.hpp"
 #include "io/staging_pool.hpp"
-#include "store/sink.hpp"
 
 namespace cairn {
 
@@ -58,10 +57,12 @@ class Window {
   void clear();
 
   // The writing thread:
-  /// Writes the next piece. Throws invalid_argument if it has changed since the window was opened,
-  /// as far as the checksums tell, or if somebody has written to protected memory. `buffer` is for
-  /// the thread's own copies.
-  void write_next(Sink&, std::vector<std::byte>& buffer);
+  /// Gives the bytes of the next piece to `take`, in order; `stay`: they do not change until
+  /// close(). Throws invalid_argument if the piece has changed since the window was opened, as far
+  /// as the checksums tell, or if somebody has written to protected memory. `buffer` is for the
+  /// thread's own copies.
+  using Take = std::function<void(std::span<const std::byte>, bool stay)>;
+  void write_next(const Take&, std::vector<std::byte>& buffer);
 
   // Any thread:
   /// Copies what was not written yet, and returns: the memory is the application's again. If there

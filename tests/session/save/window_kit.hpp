@@ -79,7 +79,6 @@ class HeldTasks : public TaskQueue {
     tasks_.push_back(std::move(task));
   }
   void drain() override {
-    is_held = false;
     for (const auto& task : std::exchange(tasks_, {})) task();
   }
   bool is_held = false;
@@ -90,6 +89,7 @@ class HeldTasks : public TaskQueue {
 
 class Windows : public Manager {
  protected:
+  static constexpr std::int64_t few = 9, many = 160;  // rows: 72 kB and 1.28 MB a slice
   struct Ranks {
     std::shared_ptr<Group> group;
     WindowState mine;  // outlives the manager, which may still write it as it ends
@@ -108,6 +108,45 @@ class Windows : public Manager {
       return report && report->step == mine.seen(*group) ? report->step : -1;
     }
   };
+  /// Saves steps 2 and 3 with copies and then step 4 with a window; calls `act` on the thread that
+  /// writes, before the k-th operation of rank 0's task. Returns whether there was one.
+  using Act = std::function<void(Ranks&, const SaveHandle&)>;
+  bool act_at(std::size_t k, std::int64_t rows, const Act& act, const Act& after,
+              Storage storage = Storage::automatic) {
+    options_.write.file_system = files_ = std::make_shared<io::MemoryFileSystem>();
+    bool acted = false;
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      auto options = options_;
+      const auto queue = std::make_shared<HeldTasks>();
+      options.async.queue = queue;
+      Ranks rank(group, options, rows, storage);
+      for (int step = 2; step <= 3; ++step) {
+        rank.start(step, Until::captured);
+        rank.manager.wait();
+      }
+      group->barrier();
+      queue->is_held = true;
+      const auto handle = rank.start(4);
+      group->barrier();
+      // One rank's task after the other.
+      for (int turn = 0; turn < group->size(); ++turn) {
+        if (turn == group->rank()) {
+          std::size_t operation = 0;
+          files_->set_observer([&](const std::string&) {
+            if (turn != 0 || operation++ != k) return;
+            acted = true;
+            act(rank, handle);
+          });
+          queue->is_held = false;
+          queue->drain();
+          files_->set_observer({});
+        }
+        group->barrier();
+      }
+      after(rank, handle);
+    });
+    return acted;
+  }
   template <class F>
   void windows(std::int64_t rows, F&& body, Storage storage = Storage::automatic) {
     run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
