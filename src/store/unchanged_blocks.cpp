@@ -45,6 +45,7 @@ UnchangedBlocks::UnchangedBlocks(commit::PartFile& part, std::int64_t bytes, std
       key_(&part.known->key()),
       one_in_(one_in),
       held_(part.held.value_or(commit::BlockHashes{})),
+      before_(part.before.value_or(commit::BlockHashes{})),
       read_every_(part.read_every),
       path_(part.path) {
   written_.hashes.block_bytes = block_bytes_of(part, bytes);
@@ -183,6 +184,11 @@ void UnchangedBlocks::end_block(const KeyedHash::Digest& digest, bool there) {
     flush();
     skip_(filled_);
     written_.unchanged_bytes += counted_;
+  }
+  if (digest != KeyedHash::Digest{} && before_.block_bytes == block_bytes() &&
+      before_.knows(number_)) {
+    ++written_.looked;
+    written_.alike += digest == before_.digests[static_cast<std::size_t>(number_)];
   }
   written_.hashes.digests.push_back(digest);
   written_.hashes.checksums.push_back(std::exchange(checksum_, 0));

@@ -58,7 +58,7 @@ class UnchangedBlocks {
   Skip skip_;
   const KeyedHash::Key* key_;
   const std::int64_t one_in_;
-  const commit::BlockHashes held_;
+  const commit::BlockHashes held_, before_;
   const int read_every_;
   const io::Path path_;
   std::unique_ptr<io::Reader> reader_;  // of the blocks that are due; null: none is

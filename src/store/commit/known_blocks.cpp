@@ -118,7 +118,7 @@ std::int64_t KnownBlocks::one_in(SkipUnchanged choice, std::int64_t file_bytes) 
   if (choice == SkipUnchanged::off) return 0;
   if (choice == SkipUnchanged::on) return 1;
   const MutexLock guard(mutex_);
-  if (!writes_over_ || rest_ > 0 || file_bytes < automatic_from) return 0;
+  if (!(writes_over_ || will_write_over_) || rest_ > 0 || file_bytes < automatic_from) return 0;
   if (all_) return 1;
   return std::clamp<std::int64_t>(file_bytes / block_bytes(file_bytes) / least_sample, 1, sampled);
 }
@@ -126,6 +126,11 @@ std::int64_t KnownBlocks::one_in(SkipUnchanged choice, std::int64_t file_bytes) 
 void KnownBlocks::writes_over() {
   const MutexLock guard(mutex_);
   writes_over_ = true;
+}
+
+void KnownBlocks::will_write_over() {
+  const MutexLock guard(mutex_);
+  will_write_over_ = true;
 }
 
 void KnownBlocks::may_share_space() {
@@ -139,6 +144,22 @@ void KnownBlocks::compared(std::int64_t blocks, std::int64_t equal) {
   if (blocks == 0) return;
   all_ = equal * pays_from >= blocks;
   if (!all_) rest_ = rests;
+}
+
+std::optional<BlockHashes> KnownBlocks::sample_before(int number) const {
+  const MutexLock guard(mutex_);
+  if (all_ || rest_ > 0) return std::nullopt;
+  const Original* found = nullptr;
+  for (const auto& [key, one] : files_) {
+    const auto& file = one.file;
+    if (file.number == number && (!found || found->file.sequence < file.sequence)) found = &one;
+  }
+  return found ? std::optional(found->hashes) : std::nullopt;
+}
+
+void KnownBlocks::looked(std::int64_t blocks, std::int64_t alike) {
+  const MutexLock guard(mutex_);
+  if (rest_ == 0 && blocks > 0 && alike * pays_from >= blocks) all_ = true;
 }
 
 }  // namespace cairn::commit

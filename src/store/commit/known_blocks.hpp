@@ -45,6 +45,7 @@ struct BlockHashes {
 struct WrittenBlocks {
   BlockHashes hashes;
   std::int64_t compared = 0, equal = 0;  ///< blocks whose hash was known; and was the same
+  std::int64_t looked = 0, alike = 0;    ///< the same with those of the last file of this number
   std::int64_t unchanged_bytes = 0;      ///< that were there, and were not written
 };
 
@@ -86,12 +87,17 @@ class KnownBlocks {
 
   /// Of a file that is written now, one block in so many is to be hashed; 0: none.
   std::int64_t one_in(SkipUnchanged, std::int64_t file_bytes) const;
-  /// A save has written over a file of an earlier checkpoint. Before the first one nothing is
-  /// hashed automatically, as there may never be one, unless files can share space: then all is.
+  /// A save has written over a file of an earlier checkpoint, or some save soon will. Before that
+  /// nothing is hashed automatically, unless files can share space: then all is.
   void writes_over();
+  void will_write_over();
   void may_share_space();
   /// Of the hashed blocks of a committed save that were known, so many were equal.
   void compared(std::int64_t blocks, std::int64_t equal);
+  /// While only a sample is hashed: the hashes of the last file with this number. Blocks that are
+  /// as they were there may be worth more hashes, even if no file is written over yet.
+  std::optional<BlockHashes> sample_before(int number) const;
+  void looked(std::int64_t blocks, std::int64_t alike);
 
  private:
   using Files = std::map<std::pair<std::uint64_t, std::uint64_t>, Original>;  // by device and inode
@@ -106,6 +112,7 @@ class KnownBlocks {
   // What was found out for SkipUnchanged::automatic. First a few blocks of each file are compared;
   // if many of them are equal, all are; if few, none in the next saves.
   bool writes_over_ CAIRN_GUARDED_BY(mutex_) = false, all_ CAIRN_GUARDED_BY(mutex_) = false;
+  bool will_write_over_ CAIRN_GUARDED_BY(mutex_) = false;
   int rest_ CAIRN_GUARDED_BY(mutex_) = 0;  // so many saves hash nothing
 };
 

@@ -227,6 +227,9 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number, std:
   }
   if (!part.file) part.file = fs.create(save.part(number));
   if (known && part.recycled) known->writes_over();
+  if (known && !part.held && save.files.skip_unchanged == SkipUnchanged::automatic) {
+    part.before = known->sample_before(number);
+  }
   part.known = known;
   part.skip_unchanged = save.files.skip_unchanged;
   part.read_every = save.files.read_every;

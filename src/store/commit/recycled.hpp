@@ -86,8 +86,9 @@ struct PartFile {
   // What its only writer needs to leave out blocks that are there:
   KnownBlocks* known = nullptr;  ///< null: no hashes are made
   SkipUnchanged skip_unchanged = SkipUnchanged::off;
-  int read_every = 0;                              ///< as FrozenOptions
-  std::optional<BlockHashes> held = std::nullopt;  ///< of the file
+  int read_every = 0;                                ///< as FrozenOptions
+  std::optional<BlockHashes> held = std::nullopt;    ///< of the file
+  std::optional<BlockHashes> before = std::nullopt;  ///< of the last one, if nothing is held
   /// Reads blocks that were not written lately, past the page cache where that is possible.
   std::function<std::unique_ptr<io::Reader>(std::vector<io::Extent>)> read_back = {};
   io::Path path = {};

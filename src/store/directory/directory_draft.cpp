@@ -92,6 +92,9 @@ Draft Directory::join(const DraftId& id) const {
   // them then.
   const bool compares = policy_.recycle && place_.naming.numbered && !save.direct &&
                         policy_.skip_unchanged != SkipUnchanged::off;
+  // Where many checkpoints stay, most jobs end before hashes of their first saves could serve.
+  constexpr int soon = 16;
+  if (compares && policy_.keep.last > 0 && policy_.keep.last <= soon) known_->will_write_over();
   return {
       std::make_unique<FileDraft>(place_.files, std::move(save), compares ? known_.get() : nullptr),
       id, policy_.format, std::move(prefix)};

@@ -99,16 +99,19 @@ void FileDraft::name(const std::set<int>& data_files) const {
 
 void FileDraft::committed() const {
   if (!written_) return;
-  std::int64_t compared = 0, equal = 0;
+  std::int64_t compared = 0, equal = 0, looked = 0, alike = 0;
   for (auto& [number, file] : *written_) {
     compared += file.blocks.compared;
     equal += file.blocks.equal;
+    looked += file.blocks.looked;
+    alike += file.blocks.alike;
     if (!file.status) continue;
     known_->hold({save_.data(number), *file.status, number, save_.sequence},
                  std::move(file.blocks.hashes));
   }
   written_->clear();
   known_->compared(compared, equal);
+  if (compared == 0) known_->looked(looked, alike);
 }
 
 }  // namespace cairn
