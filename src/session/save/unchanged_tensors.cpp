@@ -1,6 +1,8 @@
 #include "session/save/unchanged_tensors.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace cairn {
 namespace {
@@ -10,6 +12,8 @@ constexpr std::int64_t least_bytes = 4096;
 // Each time that a frozen tensor has changed, it takes twice as many saves to be frozen again: a
 // plan costs more than what a few saves gain.
 constexpr int most_needed = 96;
+// So many batches at most: each takes a file of its own in every checkpoint.
+constexpr int most_batches = 8;
 
 }  // namespace
 
@@ -27,7 +31,7 @@ UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
 }
 
 bool UnchangedTensors::is_to_freeze(const Tensor& one) {
-  return !one.frozen && one.saves >= one.needed && one.bytes >= least_bytes;
+  return one.batch == 0 && one.saves >= one.needed && one.bytes >= least_bytes;
 }
 
 void UnchangedTensors::saved(const Sums& sums, std::int64_t plan) {
@@ -44,13 +48,22 @@ void UnchangedTensors::saved(const Sums& sums, std::int64_t plan) {
 
 void UnchangedTensors::choose() {
   want_ = false;
+  std::set<int> batches;
   for (auto& [key, one] : tensors_) {
     if (is_to_thaw(one)) {
-      one.frozen = false;
+      one.batch = 0;
       one.needed = std::min(2 * one.needed, most_needed);
-    } else if (is_to_freeze(one)) {
-      one.frozen = true;
     }
+    if (one.batch > 0) batches.insert(one.batch);
+  }
+  const bool any = std::any_of(tensors_.begin(), tensors_.end(),
+                               [](const auto& one) { return is_to_freeze(one.second); });
+  if (!any) return;
+  // One batch more than there may be becomes the only one, whose tensors are all written anew.
+  const bool joins = std::ssize(batches) >= most_batches;
+  const int next = joins || batches.empty() ? 1 : *batches.rbegin() + 1;
+  for (auto& [key, one] : tensors_) {
+    if (is_to_freeze(one) || (joins && one.batch > 0)) one.batch = next;
   }
 }
 

@@ -28,9 +28,12 @@ class UnchangedTensors {
   bool want_another_plan() const { return want_; }
   /// Called when a plan is made: from now on has() tells its frozen tensors.
   void choose();
-  bool has(const std::string& key) const {
+  bool has(const std::string& key) const { return batch_of(key) > 0; }
+  /// Tensors that became frozen with one plan. They share files, which no later plan writes anew
+  /// for others. From 1; 0: the tensor is not frozen.
+  int batch_of(const std::string& key) const {
     const auto found = tensors_.find(key);
-    return found != tensors_.end() && found->second.frozen;
+    return found == tensors_.end() ? 0 : found->second.batch;
   }
 
  private:
@@ -39,10 +42,10 @@ class UnchangedTensors {
     std::int64_t bytes = 0, plan = -1;
     int saves = 0;  // so many in a row left it as it was
     int needed = 3;
-    bool frozen = false;
+    int batch = 0;
   };
   static bool is_to_freeze(const Tensor&);
-  static bool is_to_thaw(const Tensor& one) { return one.frozen && one.saves == 0; }
+  static bool is_to_thaw(const Tensor& one) { return one.batch > 0 && one.saves == 0; }
 
   std::unordered_map<std::string, Tensor> tensors_;
   bool want_ = false;

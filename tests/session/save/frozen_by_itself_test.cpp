@@ -107,8 +107,28 @@ TEST_P(FrozenByItself, AfterThreeSavesThatLeftItAsItWas) {
     rows.a[5] += 1;
     written.push_back(save(manager, rows));
   }
-  EXPECT_THAT(written, ElementsAre(2, 2, 2, 2, 2, 2, 3, 1, 1));
+  EXPECT_THAT(written, ElementsAre(2, 2, 2, 2, 2, 2, 2, 1, 1));
   expect_last(manager, rows);
+}
+
+// Those that are frozen already are not written anew when another one follows.
+TEST_P(FrozenByItself, LaterOnesGetAFileOfTheirOwn) {
+  const auto group = serial_group();
+  CheckpointManager manager(group, "/run", options_);
+  Rows rows(*group);
+  std::vector<std::int64_t> written;
+  for (int i = 0; i < 12; ++i) {
+    rows.a[5] += 1;
+    if (i < 3) rows.c[5] += 1;
+    written.push_back(save(manager, rows));
+    expect_last(manager, rows);
+  }
+  EXPECT_THAT(written, ElementsAre(3, 3, 3, 3, 3, 2, 2, 2, 1, 1, 1, 1));
+  const auto names = [&](int number) {
+    return disk_->status(cat("/run/ckpt-12.data-0000", number, "-of-00004"))->names;
+  };
+  EXPECT_EQ(names(1), 8);
+  EXPECT_EQ(names(2), 5);
 }
 
 TEST_P(FrozenByItself, EachRankDecidesForItsPart) {
@@ -195,6 +215,29 @@ TEST(UnchangedTensors, CountOnlySavesOfOnePlan) {
   EXPECT_TRUE(tensors.want_another_plan());
   tensors.choose();
   EXPECT_FALSE(tensors.has("a"));
+}
+
+// Each takes a file, so that after eight all share one.
+TEST(UnchangedTensors, ThereAreNotMoreThanEightBatches) {
+  UnchangedTensors tensors;
+  std::int64_t plan = 1;
+  const auto batches = [&](int still) {
+    UnchangedTensors::Sums sums;
+    for (int i = 0; i < still; ++i) sums[cat(i)] = {7, 4096};
+    for (int i = 0; i < 5; ++i) tensors.saved(sums, plan);
+    EXPECT_TRUE(tensors.want_another_plan());
+    tensors.choose();
+    ++plan;
+    std::vector<int> all;
+    for (int i = 0; i < still; ++i) all.push_back(tensors.batch_of(cat(i)));
+    return all;
+  };
+  for (int still = 1; still <= 7; ++still) batches(still);
+  EXPECT_THAT(batches(8), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  tensors.choose();  // for another reason
+  EXPECT_EQ(tensors.batch_of("7"), 8);
+  EXPECT_THAT(batches(9), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1));
+  EXPECT_EQ(batches(10).back(), 2);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -54,19 +55,31 @@ void BundleSave::choose_files(const Sharding& sharding, const RefreshedState& st
 
 void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& covered,
                          SavePlan& plan) const {
-  // Frozen tensors get shards, and so files, of their own, which other checkpoints can share.
-  std::vector<Task> frozen;
+  // Frozen tensors get shards, and so files, of their own, which other checkpoints can share; those
+  // that became frozen later get others, so that the first files stay as they are.
+  constexpr int not_frozen = -1;
+  std::map<int, std::vector<Task>> frozen;  // by batch; 0: by the options
   if (freezes(job)) {
+    const auto batch_of = [&](const Task& task) {
+      const auto& [key, tensor] = state.tensors()[task.tensor];
+      if (is_frozen(job, key, tensor)) return 0;
+      const int batch = tensor.strings ? 0 : plan.unchanged->batch_of(key);
+      return batch > 0 ? batch : not_frozen;
+    };
     const auto first =
-        std::stable_partition(covered.tasks.begin(), covered.tasks.end(), [&](const auto& task) {
-          const auto& [key, tensor] = state.tensors()[task.tensor];
-          return !is_frozen(job, key, tensor) && !(!tensor.strings && plan.unchanged->has(key));
-        });
-    frozen.assign(std::make_move_iterator(first), std::make_move_iterator(covered.tasks.end()));
+        std::stable_partition(covered.tasks.begin(), covered.tasks.end(),
+                              [&](const auto& task) { return batch_of(task) == not_frozen; });
+    for (auto task = first; task != covered.tasks.end(); ++task) {
+      frozen[batch_of(*task)].push_back(std::move(*task));
+    }
     covered.tasks.erase(first, covered.tasks.end());
   }
   plan.local = run_and_agree(*job.group, [&] {
-    plan.frozen = shard(job, state, std::move(frozen), plan.sharding);
+    for (auto& [batch, tasks] : frozen) {
+      auto files = shard(job, state, std::move(tasks), plan.sharding);
+      std::move(files.shards.begin(), files.shards.end(), std::back_inserter(plan.frozen.shards));
+      plan.frozen.bytes += files.bytes;
+    }
     return shard(job, state, std::move(covered.tasks), plan.sharding);
   });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
