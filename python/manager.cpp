@@ -171,6 +171,7 @@ py::dict dict_of(const SaveStatistics& save) {
   told["bytes"] = save.bytes;
   told["unchanged_bytes"] = save.unchanged_bytes;
   told["files"] = save.files;
+  told["recycled_files"] = save.recycled_files;
   told["peak_resident_bytes"] = save.peak_resident_bytes;
   told["blocked_seconds"] = save.blocked_seconds;
   told["total_seconds"] = save.total_seconds;

@@ -76,24 +76,25 @@ void print(const std::vector<Row>& rows) {
   for (const auto& [prefix, meta] : rows) {
     if (meta.statistics) most = std::max(most, meta.statistics->total_seconds);
   }
-  std::vector<std::vector<std::string>> table = {{"checkpoint", "size", "s", "GB/s", "blocked",
-                                                  "write", "waited for", "recycled", "peak", "plan",
-                                                  "", "how"}};
+  std::vector<std::vector<std::string>> table = {{"checkpoint", "size", "unchanged", "s", "GB/s",
+                                                  "blocked", "write", "waited for", "recycled",
+                                                  "peak", "plan", "", "how"}};
   for (const auto& [prefix, meta] : rows) {
     if (!meta.statistics) {
-      table.push_back({prefix, "-", "-", "-", "-", "-", "-", "-", "-", "-", "", "not noted"});
+      table.push_back({prefix, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "", "not noted"});
       continue;
     }
     const auto& save = *meta.statistics;
     table.push_back(
-        {prefix, bytes_text(static_cast<double>(save.bytes)), fixed_text(save.total_seconds, 3),
-         fixed_text(save.gigabytes_per_second(), 2), fixed_text(save.blocked_seconds, 3),
-         fixed_text(save.seconds.write, 3),
+        {prefix, bytes_text(static_cast<double>(save.bytes)),
+         save.unchanged_bytes > 0 ? bytes_text(static_cast<double>(save.unchanged_bytes)) : "-",
+         fixed_text(save.total_seconds, 3), fixed_text(save.gigabytes_per_second(), 2),
+         fixed_text(save.blocked_seconds, 3), fixed_text(save.seconds.write, 3),
          cat("rank ", save.slowest.rank, ", ", fixed_text(save.slowest.waiting_seconds, 3)),
          cat(save.recycled_files, " of ", save.files), peak_text(save),
          save.plan_reused ? "reused" : "new", bar(save.total_seconds, most), how(save)});
   }
-  print_table(table, "", {1, 2, 3, 4, 5, 6, 7, 8});
+  print_table(table, "", {1, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
 // The work that would be lost now, in seconds since the newest checkpoint anywhere, and since the

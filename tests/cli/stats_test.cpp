@@ -61,6 +61,24 @@ TEST(Stats, OfEachSaveInTheOrderOfCommits) {
   EXPECT_EQ(run_tool({"verify", directory}).status, 0);
 }
 
+TEST(Stats, BytesThatWereThereAlready) {
+  ScratchDirectory scratch;
+  const auto directory = (scratch.path() / "run").string();
+  std::vector<double> values(100'000, 1);  // 781.25 KiB
+  State state;
+  state.add("values", values);
+  ManagerOptions options;
+  options.keep.last = 1;
+  options.write.skip_unchanged = SkipUnchanged::on;
+  {
+    CheckpointManager manager(serial_group(), directory, options);
+    for (int step = 1; step <= 3; ++step) manager.save(step, state);
+  }
+  const auto text = run_tool({"stats", directory}).out;
+  EXPECT_THAT(text, HasSubstr("unchanged"));
+  EXPECT_THAT(text, testing::ContainsRegex("ckpt-3 +0 B +781.25 KiB "));
+}
+
 TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
   ScratchDirectory scratch;
   const auto directory = (scratch.path() / "run").string();

@@ -402,7 +402,8 @@ class BadInput(Case):
             for state["step"] in range(1, 4):
                 manager.save(state["step"], state)
             last = manager.statistics()["last"]
-            self.assertEqual([(save["bytes"], save["unchanged_bytes"]) for save in last], [(40008, 0), (8, 0), (8, 0)])
+            self.assertEqual([(save["bytes"], save["unchanged_bytes"], save["recycled_files"]) for save in last],
+                             [(40008, 0, 0), (8, 0, 0), (8, 0, 0)])
             self.assertGreater(min(save["peak_resident_bytes"] for save in last), 40008)
             state["model"]["w"] = np.zeros(5000)
             manager.restore(2, state)
