@@ -115,7 +115,7 @@ bool Repairer::plan_file(const OwnIndex& index, std::int32_t number,
                          const std::vector<FileExtent>& pieces) {
   const auto path = data_path(index.contents, number);
   const auto name = path.filename().string();
-  if (is_sound(files_, path, pieces, index.contents.big_endian, index.tail(pieces))) return true;
+  if (is_sound(files_, path, pieces, index.contents, index.tail(pieces))) return true;
   if (const auto other = whose_is(index, number, path); !other.empty()) {
     leave(cat(name, " holds what belongs to ", other, ": move it there"));
   } else if (has_metadata(pieces)) {
@@ -163,19 +163,23 @@ void Repairer::visit_others(Use use) {
 
 bool Repairer::find_other(const OwnIndex& index, const io::Path& path,
                           const std::vector<FileExtent>& pieces) {
-  const bool big_endian = index.contents.big_endian;
   bool found = false;
   visit_others([&](const CheckpointContents& other) {
-    if (other.big_endian != big_endian) return true;
+    if (other.big_endian != index.contents.big_endian) return true;
     for (const auto& [number, its] : extents_of(other)) {
       if (its != pieces) continue;
       const auto from = data_path(other, number);
-      if (!is_sound(files_, from, pieces, big_endian)) continue;
+      if (!is_sound(files_, from, pieces, other)) continue;
       const auto at = replacer_.stage(path, [&](io::File& file) {
         const auto source = files_.open_read(from);
-        write_over(*source, source->size(), file);
+        std::int64_t end = 0;
+        for (const auto& piece : pieces) end = std::max(end, piece.end());
+        write_over(*source, end, file);
+        // What comes from a bucket ends with the id of its own save.
+        const auto id = source->size() > end ? save_id(index.contents) : "";
+        if (!id.empty()) file.write_at(end, std::as_bytes(std::span(id)));
       });
-      if (!is_sound(files_, at, pieces, big_endian)) continue;
+      if (!is_sound(files_, at, pieces, index.contents)) continue;
       staged_.push_back(path);
       done_.push_back(cat(path.filename().string(), " was copied from ", from.filename().string(),
                           ", whose slices are the same"));
@@ -198,7 +202,7 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
     const auto all = extents_of(other.contents);
     const auto at = all.find(number);
     return at != all.end() &&
-           is_sound(files_, path, at->second, other.contents.big_endian, other.tail(at->second));
+           is_sound(files_, path, at->second, other.contents, other.tail(at->second));
   };
   for (const auto& spare : find_spares({files_, prefix_})) {
     if (fits(spare.index)) return cat(spare.meta.name, "-", spare.meta.step);
@@ -209,9 +213,9 @@ std::string Repairer::whose_is(const OwnIndex& index, std::int32_t number, const
   std::string found;  // if the file is not just a copy of one that it has
   visit_others([&](const CheckpointContents& other) {
     for (const auto& [its, pieces] : extents_of(other)) {
-      if (has_metadata(pieces) || !is_sound(files_, path, pieces, other.big_endian)) continue;
+      if (has_metadata(pieces) || !is_sound(files_, path, pieces, other)) continue;
       const auto there = data_path(other, its);
-      if (!is_sound(files_, there, pieces, other.big_endian)) found = there.filename().string();
+      if (!is_sound(files_, there, pieces, other)) found = there.filename().string();
     }
     return found.empty();
   });

@@ -60,6 +60,10 @@ std::string save_id(std::string_view uuid) {
   return bytes;
 }
 
+std::string save_id(const CheckpointContents& contents) {
+  return contents.meta ? save_id(contents.meta->uuid) : "";
+}
+
 bool FileExtent::operator==(const FileExtent& other) const {
   return std::tie(offset, size, crc32c, dtype, key, shape, box.start, box.extent) ==
          std::tie(other.offset, other.size, other.crc32c, other.dtype, other.key, other.shape,
@@ -90,23 +94,23 @@ bool has_metadata(const std::vector<FileExtent>& pieces) {
 }
 
 bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<FileExtent>& pieces,
-              bool big_endian, std::string_view tail) {
+              const CheckpointContents& contents, std::string_view tail) {
   std::int64_t end = 0;
   for (const auto& piece : pieces) end = std::max(end, piece.end());
   return look(files, path, [&](const io::File& file) {
+    const auto id = save_id(contents);
     const auto rest = file.size() - end;
-    const bool ends_with_id = tail.empty() && rest == save_id_bytes;
-    if (rest != std::ssize(tail) && !ends_with_id) return false;
+    if (tail.empty() && rest > 0) tail = id;
+    if (rest != std::ssize(tail)) return false;
     std::int64_t at = 0;
     for (const auto& piece : pieces) {
       bool zero = true;
       read(file, at, piece.offset, [&](std::string_view bytes) {
         zero = zero && bytes.find_first_not_of('\0') == bytes.npos;
       });
-      if (!zero || !holds(file, piece, big_endian)) return false;
+      if (!zero || !holds(file, piece, contents.big_endian)) return false;
       at = std::max(at, piece.end());
     }
-    if (ends_with_id) return true;
     bool same = true;
     read(file, end, file.size(), [&](std::string_view bytes) {
       same = same && tail.starts_with(bytes);

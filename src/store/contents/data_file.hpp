@@ -34,12 +34,14 @@ bool has_metadata(const std::vector<FileExtent>&);
 constexpr std::int64_t save_id_bytes = 16;
 /// These bytes of the save with this uuid.
 std::string save_id(std::string_view uuid);
+/// Those of the checkpoint's save; empty if its metadata do not tell.
+std::string save_id(const CheckpointContents&);
 
-/// Whether the file holds these slices, zeros between them, and nothing behind them but the tail,
-/// or, without a tail, the id of a save.
-/// False if it is missing, too short or not a file; throws what reading throws otherwise.
-bool is_sound(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&, bool big_endian,
-              std::string_view tail = {});
+/// Whether the file holds these slices of a checkpoint, zeros between them, and nothing behind them
+/// but the tail, or, without a tail, the id of its save. False if it is missing, too short or not a
+/// file; throws what reading throws otherwise.
+bool is_sound(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&,
+              const CheckpointContents&, std::string_view tail = {});
 /// Whether the file begins with these slices, and they are sound.
 bool begins_with(io::FileSystem&, const io::Path&, const std::vector<FileExtent>&);
 

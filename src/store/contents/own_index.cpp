@@ -45,7 +45,7 @@ bool all_sound(const Address& prefix, const OwnIndex& index) {
   const auto all = extents_of(index.contents);
   return std::all_of(all.begin(), all.end(), [&](const auto& one) {
     return is_sound(*prefix.files(), data_path(index.contents, one.first), one.second,
-                    index.contents.big_endian, index.tail(one.second));
+                    index.contents, index.tail(one.second));
   });
 }
 

@@ -105,7 +105,7 @@ class Thin : public MemoryRun {
     std::int64_t count = 0;
     for (const auto& [file, pieces] : extents_of(there)) {
       const auto tail = has_metadata(pieces) ? std::string_view(index) : std::string_view();
-      EXPECT_TRUE(is_sound(*files_, data_path(there, file), pieces, false, tail))
+      EXPECT_TRUE(is_sound(*files_, data_path(there, file), pieces, there, tail))
           << "step " << step << ", file " << file;
       ++count;
     }
