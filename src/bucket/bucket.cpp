@@ -19,6 +19,7 @@ namespace {
 constexpr int told_at_try = 4;
 // Names a put, so that it is recognised if its answer was lost.
 constexpr const char* id_header = "x-amz-meta-cairn-put";
+constexpr const char* checksum_header = "x-amz-checksum-crc32c";
 
 double now_seconds() {
   using namespace std::chrono;
@@ -37,12 +38,12 @@ std::string random_id(std::mt19937_64& numbers) {
 }
 
 // CRC-32C as S3 has it in headers: base64 of four bytes, the highest first.
-std::string checksum_text(std::span<const std::byte> bytes) {
+std::string checksum_text(std::uint32_t crc) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto crc = static_cast<std::uint64_t>(crc32c(bytes)) << 4;  // 36 bits are six digits
+  const auto bits = static_cast<std::uint64_t>(crc) << 4;  // 36 bits are six digits
   std::string text;
-  for (int shift = 30; shift >= 0; shift -= 6) text += digits[crc >> shift & 63];
+  for (int shift = 30; shift >= 0; shift -= 6) text += digits[bits >> shift & 63];
   return text + "==";
 }
 
@@ -221,7 +222,7 @@ std::optional<std::string> Bucket::put(const std::string& key, std::span<const s
   auto one = transfer("PUT", key);
   const auto id = random_id(numbers_);
   one.request.headers[id_header] = id;
-  one.request.headers["x-amz-checksum-crc32c"] = checksum_text(bytes);
+  one.request.headers[checksum_header] = checksum_text(crc32c(bytes));
   one.body = bytes;
   return conditional(key, std::move(one), condition, id);
 }
@@ -299,17 +300,22 @@ Upload Bucket::begin_upload(const std::string& key) {
   one.request.query = {{"uploads", ""}};
   const auto id = random_id(numbers_);
   one.request.headers[id_header] = id;
-  const auto answer = perform(key, one);
+  one.request.headers["x-amz-checksum-algorithm"] = "CRC32C";
+  auto answer = perform(key, one);
+  const bool checks = answer.status != 501;  // a server that knows no such header may refuse it
+  if (!checks) {
+    one.request.headers.erase("x-amz-checksum-algorithm");
+    answer = perform(key, one);
+  }
   if (!answer.is_good()) refuse(key, answer);
-  Upload upload{key, parse_upload_id(answer.body)};
-  ids_[upload.id] = id;
-  return upload;
+  return {key, parse_upload_id(answer.body), checks, id};
 }
 
 Requests::Pending Bucket::start_part(const Upload& upload, int number,
-                                     std::span<const std::byte> bytes) {
+                                     std::span<const std::byte> bytes, std::uint32_t crc32c) {
   auto one = transfer("PUT", upload.key);
   one.request.query = {{"partNumber", cat(number)}, {"uploadId", upload.id}};
+  if (upload.checks) one.request.headers[checksum_header] = checksum_text(crc32c);
   one.body = bytes;
   return start({upload.key, std::move(one)});
 }
@@ -318,32 +324,34 @@ std::string Bucket::finish_part(Pending id) {
   const auto [key, one] = take(id);
   const auto answer = finish(key, one, id);
   if (!answer.is_good()) refuse(key, answer);
-  return answer.header("etag");
+  // The completion names both.
+  const auto checksum = one.request.headers.find(checksum_header);
+  const auto& tag = answer.header("etag");
+  return checksum == one.request.headers.end() ? tag : cat(tag, ' ', checksum->second);
 }
 
-std::optional<std::string> Bucket::complete(const Upload& upload,
-                                            const std::vector<std::string>& tags,
+std::optional<std::string> Bucket::complete(const Upload& upload, const PartTags& tags,
                                             const Condition& condition) {
   std::string text = "<CompleteMultipartUpload>";
-  int number = 0;
-  for (const auto& tag : tags) {
-    text += cat("<Part><PartNumber>", ++number, "</PartNumber><ETag>", tag, "</ETag></Part>");
+  for (const auto& [number, tag] : tags) {
+    const auto end = upload.checks ? tag.rfind(' ') : tag.npos;
+    text += cat("<Part><PartNumber>", number, "</PartNumber><ETag>", tag.substr(0, end), "</ETag>");
+    if (end != tag.npos) {
+      text += cat("<ChecksumCRC32C>", tag.substr(end + 1), "</ChecksumCRC32C>");
+    }
+    text += "</Part>";
   }
   text += "</CompleteMultipartUpload>";
   auto one = transfer("POST", upload.key);
   one.request.query = {{"uploadId", upload.id}};
   one.body = std::as_bytes(std::span(text));
-  const auto id = ids_.find(upload.id);
-  auto tag = conditional(upload.key, std::move(one), condition, id == ids_.end() ? "" : id->second);
-  if (tag && id != ids_.end()) ids_.erase(id);
-  return tag;
+  return conditional(upload.key, std::move(one), condition, upload.mark);
 }
 
 void Bucket::abort(const Upload& upload) {
   auto one = transfer("DELETE", upload.key);
   one.request.query = {{"uploadId", upload.id}};
   const auto answer = perform(upload.key, one);
-  ids_.erase(upload.id);
   if (!answer.is_good() && answer.status != 404) refuse(upload.key, answer);
 }
 

@@ -59,9 +59,10 @@ class Bucket : public Requests {
   void finish_read(Pending id) override { finish_checked(id, {}); }
   std::uint32_t finish_checked(Pending, std::span<const std::byte> read) override;
   Upload begin_upload(const std::string& key) override;
-  Pending start_part(const Upload&, int number, std::span<const std::byte> bytes) override;
+  Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
+                     std::uint32_t crc32c) override;
   std::string finish_part(Pending) override;
-  std::optional<std::string> complete(const Upload&, const std::vector<std::string>& tags,
+  std::optional<std::string> complete(const Upload&, const PartTags& tags,
                                       const Condition& = {}) override;
   void abort(const Upload&) override;
   std::vector<Upload> uploads(const std::string& prefix) override;
@@ -95,7 +96,6 @@ class Bucket : public Requests {
   bool has_answered_ = false;  // the server
   bool was_repeated_ = false;  // the last request was sent more than once
   std::map<Pending, Sent> sent_;
-  std::map<std::string, std::string> ids_;  // of uploads that this object has begun
 };
 
 }  // namespace cairn::bucket

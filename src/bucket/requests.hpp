@@ -2,6 +2,7 @@
 /// What Cairn asks of an object store. Bucket asks it of a server.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,8 +32,13 @@ struct Condition {
 
 /// An upload in parts that has not been completed.
 struct Upload {
-  std::string key, id;
+  std::string key = {}, id = {};
+  bool checks = false;    ///< whether the server compares checksums of parts
+  std::string mark = {};  ///< of the object that it becomes; known to who began it
 };
+
+/// Tags of parts, by their numbers.
+using PartTags = std::map<int, std::string>;
 
 /// Requests by key. One thread at a time uses it. An object is there whole, for all readers, and
 /// durable, when the call that made it returns. Errors throw cairn::Error with the key as its path.
@@ -79,10 +85,11 @@ class Requests {
 
   // Uploads in parts, numbered from 1 to 10,000; all but the last have at least 5 MiB.
   virtual Upload begin_upload(const std::string& key) = 0;
-  virtual Pending start_part(const Upload&, int number, std::span<const std::byte> bytes) = 0;
+  virtual Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
+                             std::uint32_t crc32c) = 0;
   virtual std::string finish_part(Pending) = 0;  ///< its tag
-  /// Makes the object of these parts' tags, in order. Returns as put() does.
-  virtual std::optional<std::string> complete(const Upload&, const std::vector<std::string>& tags,
+  /// Makes the object of these parts. Returns as put() does.
+  virtual std::optional<std::string> complete(const Upload&, const PartTags& tags,
                                               const Condition& = {}) = 0;
   virtual void abort(const Upload&) = 0;
   virtual std::vector<Upload> uploads(const std::string& prefix) = 0;

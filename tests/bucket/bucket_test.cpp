@@ -263,7 +263,30 @@ TEST(Bucket, ErrorsSayTheWayOut) {
                      "cannot do");
   // An upload that fails after the server has begun to answer.
   for (int i = 0; i < 4; ++i) server.will({.body = error(0, "InternalError").body});
-  EXPECT_CAIRN_ERROR(bucket.complete({"k", "u"}, {"\"1\""}), Code::io, "InternalError");
+  EXPECT_CAIRN_ERROR(bucket.complete({"k", "u"}, {{1, "\"1\""}}), Code::io, "InternalError");
+}
+
+// A server that knows no checksums of parts gets none.
+TEST(Bucket, PartsHaveChecksums) {
+  for (const bool knows : {true, false}) {
+    Server server;
+    auto bucket = server.bucket();
+    if (!knows) server.will(error(501, "NotImplemented"));
+    server.will({.body = "<InitiateMultipartUploadResult><UploadId>u</UploadId>"
+                         "</InitiateMultipartUploadResult>"});
+    const auto upload = bucket.begin_upload("k");
+    EXPECT_EQ(upload.checks, knows);
+    EXPECT_EQ(header_of(server.requests().back(), "x-amz-checksum-algorithm"),
+              knows ? "CRC32C" : "");
+    server.will({.headers = "ETag: \"t\"\r\n"});
+    const auto text = bytes("123456789");
+    const auto tag = bucket.finish_part(bucket.start_part(upload, 1, text, crc32c(text)));
+    EXPECT_EQ(header_of(server.requests().back(), "x-amz-checksum-crc32c"),
+              knows ? "4waSgw==" : "");
+    server.will({.body = "<CompleteMultipartUploadResult><ETag>&quot;e&quot;</ETag>"
+                         "</CompleteMultipartUploadResult>"});
+    EXPECT_EQ(bucket.complete(upload, {{1, tag}}), "\"e\"");
+  }
 }
 
 TEST(Bucket, ListsComeInPages) {

@@ -95,14 +95,15 @@ TEST_F(OverHttp, UploadsEndOrAreGivenUp) {
   const auto client = connect();
   const auto bytes = some_bytes(6 * mib);
   const auto upload = client->begin_upload("k"), other = client->begin_upload("other");
-  const auto first = client->start_part(upload, 1, bytes);
-  const auto second = client->start_part(upload, 2, bytes_of("end"));
-  const auto left = client->start_part(other, 1, bytes);
+  const auto first = client->start_part(upload, 1, bytes, crc32c(bytes));
+  const auto second = client->start_part(upload, 2, bytes_of("end"), crc32c(bytes_of("end")));
+  const auto left = client->start_part(other, 1, bytes, crc32c(bytes));
   const auto tag = client->finish_part(first);
   EXPECT_EQ(client->uploads("").size(), 2u);
   client->cancel(left);
   client->abort(other);
-  ASSERT_TRUE(client->complete(upload, {tag, client->finish_part(second)}, Condition::absent()));
+  ASSERT_TRUE(
+      client->complete(upload, {{1, tag}, {2, client->finish_part(second)}}, Condition::absent()));
   EXPECT_TRUE(client->uploads("").empty());
   EXPECT_EQ(client->look("k")->size, std::ssize(bytes) + 3);
   EXPECT_FALSE(client->look("other"));

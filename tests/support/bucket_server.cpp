@@ -3,6 +3,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 
@@ -117,8 +118,9 @@ class Connection : public bucket::Requests {
       return upload;
     });
   }
-  Pending start_part(const bucket::Upload& upload, int number,
-                     std::span<const std::byte> bytes) override {
+  Pending start_part(const bucket::Upload& upload, int number, std::span<const std::byte> bytes,
+                     std::uint32_t crc) override {
+    if (crc != crc32c(bytes)) throw Error(Code::internal, "a part has another checksum");
     server_->change("", cat("part ", number, " of ", upload.key),
                     [upload, number, text = text_of(bytes)](Contents& contents) {
                       upload_of(contents, upload)->second.parts[number] = text;
@@ -127,16 +129,17 @@ class Connection : public bucket::Requests {
     return static_cast<Pending>(number);
   }
   std::string finish_part(Pending id) override { return cat("part-", id); }
-  std::optional<std::string> complete(const bucket::Upload& upload,
-                                      const std::vector<std::string>& tags,
+  std::optional<std::string> complete(const bucket::Upload& upload, const bucket::PartTags& tags,
                                       const bucket::Condition& condition) override {
     return server_->change(
         upload.key, "complete " + upload.key, [upload, tags, condition](Contents& contents) {
           std::string all;
           const auto found = upload_of(contents, upload);
-          for (std::size_t i = 0; i < tags.size(); ++i) {
-            if (tags[i] != cat("part-", i + 1)) throw Error(Code::io, "parts are not in order");
-            all += found->second.parts.at(static_cast<int>(i) + 1);
+          for (const auto& [number, tag] : tags) {
+            const auto part = found->second.parts.find(number);
+            if (tag != cat("part-", number) || part == found->second.parts.end())
+              throw Error(Code::io, "there is no such part");
+            all += part->second;
           }
           auto tag = BucketServer::put(contents, upload.key, std::move(all), condition);
           if (tag) contents.uploads.erase(found);

@@ -71,13 +71,13 @@ class Noted : public bucket::Requests {
     ledger_.add("begin " + key);
     return target_->begin_upload(key);
   }
-  Pending start_part(const bucket::Upload& upload, int number,
-                     std::span<const std::byte> bytes) override {
+  Pending start_part(const bucket::Upload& upload, int number, std::span<const std::byte> bytes,
+                     std::uint32_t crc32c) override {
     ledger_.add(cat("part ", upload.key));
-    return target_->start_part(upload, number, bytes);
+    return target_->start_part(upload, number, bytes, crc32c);
   }
   std::string finish_part(Pending id) override { return target_->finish_part(id); }
-  std::optional<std::string> complete(const bucket::Upload& upload, const Lines& tags,
+  std::optional<std::string> complete(const bucket::Upload& upload, const bucket::PartTags& tags,
                                       const bucket::Condition& condition) override {
     ledger_.add("complete " + upload.key);
     return target_->complete(upload, tags, condition);

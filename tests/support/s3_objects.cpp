@@ -317,7 +317,8 @@ S3Objects::Reply S3Objects::list(const std::string& bucket, const Request& reque
 // -- uploads ----------------------------------------------------------------------------------
 S3Objects::Reply S3Objects::begin_upload(const Request& request) {
   const auto id = cat("upload-", ++count_);
-  uploads_[id] = {request.key, meta_of(request), {}};
+  uploads_[id] = {
+      request.key, meta_of(request), request.header("x-amz-checksum-algorithm") == "CRC32C", {}};
   return {200, "",
           cat("<InitiateMultipartUploadResult><UploadId>", id,
               "</UploadId></InitiateMultipartUploadResult>")};
@@ -326,8 +327,10 @@ S3Objects::Reply S3Objects::begin_upload(const Request& request) {
 S3Objects::Reply S3Objects::put_part(const Request& request) {
   const auto found = uploads_.find(request.asks("uploadId").value_or(""));
   if (found == uploads_.end()) return refusal(404, "NoSuchUpload");
+  const auto checksum = request.header("x-amz-checksum-crc32c");
+  if (checksum.empty() == found->second.checks) return refusal(400, "InvalidRequest");
   const auto tag = new_tag();
-  found->second.parts[number_of<int>(*request.asks("partNumber"))] = {tag, request.body};
+  found->second.parts[number_of<int>(*request.asks("partNumber"))] = {tag, checksum, request.body};
   return {200, cat("ETag: ", tag, "\r\n")};
 }
 
@@ -339,16 +342,20 @@ S3Objects::Reply S3Objects::complete(const Request& request) {
   object.meta = found->second.meta;
   const auto xml = request.body->text();
   const auto numbers = elements(xml, "PartNumber"), tags = elements(xml, "ETag");
+  const auto checksums = elements(xml, "ChecksumCRC32C");
+  const bool checks = found->second.checks;
   if (numbers.empty() || numbers.size() != tags.size()) return refusal(400, "MalformedXML");
+  if (checksums.size() != (checks ? tags.size() : 0)) return refusal(400, "InvalidRequest");
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const auto part = found->second.parts.find(number_of<int>(numbers[i]));
-    if (part == found->second.parts.end() || part->second.first != tags[i]) {
+    if (part == found->second.parts.end() || part->second.tag != tags[i]) {
       return refusal(400, "InvalidPart");
     }
-    if (i + 1 < tags.size() && part->second.second->size() < least_part) {
+    if (checks && checksums[i] != part->second.checksum) return refusal(400, "InvalidPart");
+    if (i + 1 < tags.size() && part->second.body->size() < least_part) {
       return refusal(400, "EntityTooSmall");
     }
-    object.parts.push_back(part->second.second);
+    object.parts.push_back(part->second.body);
   }
   auto reply = put_object(request, std::move(object));
   if (reply.status == 200) uploads_.erase(found);

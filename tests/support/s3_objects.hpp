@@ -89,7 +89,12 @@ class S3Objects {
   struct Upload {
     std::string key;
     Names meta;
-    std::map<int, std::pair<std::string, std::shared_ptr<const Body>>> parts;  // with their tags
+    bool checks;  // parts have checksums
+    struct Part {
+      std::string tag, checksum;
+      std::shared_ptr<const Body> body;
+    };
+    std::map<int, Part> parts;
   };
 
   static Reply refusal(int status, const std::string& code);

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <set>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/bucket/bucket_reader.hpp"
+#include "store/bucket/sent_parts.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/state_file.hpp"
 
@@ -58,7 +59,7 @@ class NewObject : public io::File {
       : client_(std::move(client)), path_(std::move(path)), key_(BucketFiles::key_of(path_)) {}
   ~NewObject() override {
     if (!upload_) return;
-    for (const auto& one : sent_) client_->cancel(one.id);
+    sent_.cancel();
     try {
       client_->abort(*upload_);
     } catch (...) {  // a lifecycle rule of the bucket removes what is left
@@ -89,8 +90,8 @@ class NewObject : public io::File {
       tag = client_->put(key_, part(), bucket::Condition::absent());
     } else {
       if (!part().empty()) send();
-      finish_parts(0);
-      tag = client_->complete(*upload_, tags_, bucket::Condition::absent());
+      sent_.finish(0);
+      tag = client_->complete(*upload_, sent_.tags(), bucket::Condition::absent());
       if (tag) upload_.reset();
     }
     if (!tag) throw error_at(Code::already_exists, cat(path_.string(), " is there"), path_);
@@ -99,11 +100,6 @@ class NewObject : public io::File {
   void close() override { sync(); }
 
  private:
-  struct Sent {
-    bucket::Requests::Pending id = 0;
-    std::vector<std::byte> bytes = {};  // unless they are sent from where they are
-  };
-
   void go_to(std::int64_t offset) {
     if (offset < end_ || is_done_) {
       throw error_at(Code::internal, "an object is written in order, and once", path_);
@@ -123,6 +119,7 @@ class NewObject : public io::File {
       if (part().size() == most) send();
       const auto some = bytes.first(std::min(bytes.size(), most - part().size()));
       bytes = bytes.subspan(some.size());
+      crc_ = crc32c(some, crc_);  // now, as they are in the processor's cache
       const bool joins = run_.empty() || run_.data() + run_.size() == some.data();
       if (stay && copied_.empty() && joins) {
         run_ = {run_.empty() ? some.data() : run_.data(), run_.size() + some.size()};
@@ -143,27 +140,8 @@ class NewObject : public io::File {
   std::int64_t part_bytes() const { return least_part << (number_ / (most_parts / 8)); }
   void send() {
     if (!upload_) upload_ = client_->begin_upload(key_);
-    finish_parts(parts_under_way - 1);
-    auto& one = sent_.emplace_back();
-    const auto run = std::exchange(run_, {});
-    if (run.empty()) one.bytes = std::exchange(copied_, std::exchange(spare_, {}));
-    try {
-      one.id = client_->start_part(*upload_, ++number_, run.empty() ? one.bytes : run);
-    } catch (...) {
-      sent_.pop_back();
-      throw;
-    }
-  }
-  // Waits until no more than so many are under way.
-  void finish_parts(std::size_t most) {
-    while (sent_.size() > most) {
-      auto one = std::move(sent_.front());
-      sent_.pop_front();
-      tags_.push_back(client_->finish_part(one.id));
-      if (one.bytes.capacity() == 0) continue;
-      spare_ = std::move(one.bytes);
-      spare_.clear();
-    }
+    sent_.send(*upload_, ++number_, std::exchange(run_, {}), copied_, std::exchange(crc_, 0),
+               parts_under_way);
   }
 
   BucketFiles::Client client_;
@@ -171,11 +149,11 @@ class NewObject : public io::File {
   const std::string key_;
   std::int64_t end_ = 0;
   std::span<const std::byte> run_;  // in memory that stays; else in ...
-  std::vector<std::byte> copied_, spare_;
-  std::deque<Sent> sent_;
+  std::vector<std::byte> copied_;
+  SentParts sent_{client_};
   std::optional<bucket::Upload> upload_;
   int number_ = 0;
-  std::vector<std::string> tags_;
+  std::uint32_t crc_ = 0;  // of what is not sent yet
   bool is_done_ = false;
 };
 
