@@ -7,7 +7,7 @@ namespace cairn {
 
 /// Collective. `spread` has what this rank wants. Fails on all ranks alike.
 plan::RankPlan plan_together(Group&, plan::Spread& spread);
-/// The same if the holders of sources are known (Setting::holder).
+/// The same if it is known who acquires (Setting::holder, Setting::writer).
 plan::RankPlan order_together(Group&, plan::Spread& spread);
 
 }  // namespace cairn

@@ -271,7 +271,9 @@ Messages Spread::order() {
     const auto [source, chunk] = std::pair(asked_[i].source, asked_[i].chunk);
     auto end = i;
     while (end < asked_.size() && asked_[end].source == source && asked_[end].chunk == chunk) ++end;
-    auto& message = outgoing.to(setting_.holder(source), source);
+    const int to = setting_.writer ? setting_.writer(source, chunks_of(source).chunk(chunk).offset)
+                                   : setting_.holder(source);
+    auto& message = outgoing.to(to, source);
     pack_into(message, Decided{chunk, end - i});
     for (; i < end; ++i) {
       const auto& one = asked_[i];

@@ -15,7 +15,7 @@
 /// choices: each assumes that the others give every rank its fair share, which one sum over ranks
 /// tells, and begins its choice among equals at another rank.
 ///
-/// If the ranks that want a source know which rank holds it, order() replaces ask(), weigh() and
+/// If the ranks that want a source know which rank acquires it, order() replaces ask(), weigh() and
 /// decide(): each rank requests pieces directly from the holder, and no planner is needed. A holder
 /// takes its chunks in the order of the distance to the ranks that want them. If they were sorted
 /// by place, all ranks that begin with the same rows would send to one rank first, and then all to
@@ -112,6 +112,9 @@ class Spread {
     /// distance to the ranks that want them, so that ranks that all have something for one rank do
     /// not send to it at once.
     std::function<int(int)> holder = nullptr;
+    /// The same by chunk: the rank that acquires the chunk that begins at this byte of the source.
+    /// A rank takes its chunks in the order of `before`.
+    std::function<int(int source, std::int64_t offset)> writer = nullptr;
   };
   explicit Spread(Setting);
 

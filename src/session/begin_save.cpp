@@ -25,6 +25,12 @@ std::string metric_text(const std::optional<double>& metric) {
              std::isnan(*metric) ? "" : cat(", bits ", std::bit_cast<std::uint64_t>(*metric)));
 }
 
+// What rank 0 tells of a save that begins.
+struct Begun {
+  DraftId id;
+  std::string parts;
+};
+
 }  // namespace
 
 // With a limit, an operation that the storage still holds must touch no memory of the application.
@@ -241,10 +247,14 @@ Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_ov
     mine->descends_from(
         origin ? store.history().parent_here(origin->sequence, origin->parent) : parent_at_home(),
         now_seconds());
-    return pack(mine->id());
+    const auto in_parts = pending.plan->dense.files_in_parts(pending.layout.dense_file);
+    if (!in_parts.empty()) mine->begin_parts(in_parts);
+    return pack(Begun{mine->id(), mine->tell()});
   });
-  const auto id = unpack<DraftId>(message);
-  return {mine ? *std::move(mine) : store.join(id), meta_of_save(job, id, pending.plan->sharding)};
+  const auto [id, told] = unpack<Begun>(message);
+  auto draft = mine ? *std::move(mine) : store.join(id);
+  if (!job.root()) draft.hear(told);
+  return {std::move(draft), meta_of_save(job, id, pending.plan->sharding)};
 }
 
 }  // namespace cairn

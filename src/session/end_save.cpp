@@ -63,6 +63,15 @@ void gather_not_finite(const Job& job, PendingSave& pending) {
   if (job.root()) notes.not_finite = unpack<NotFiniteKeys>(all);
 }
 
+// Collective. Rank 0 receives what the commit needs of files that ranks have written in parts.
+void gather_parts(const Job& job, PendingSave& pending) {
+  if (pending.plan->dense.files_in_parts(0).empty()) return;
+  auto& draft = pending.prepared->draft;
+  const auto all =
+      reduce_to_root(*job.group, draft.tell(), [](auto low, auto high) { return low + high; });
+  if (job.root()) draft.hear(all);
+}
+
 // A tensor that has become not finite stays noted until it is finite again, since its next steps
 // are poisoned, too. If the step before has no note, nothing is known.
 NotFinite after(const std::optional<NotFinite>& before, const NotFiniteKeys& now) {
@@ -90,6 +99,7 @@ void Completion::merge(PendingSave& pending) {
   figures.recycled_files = notes.recycled_files;
   pending.result.sums = plans.sums_of(pending.result.entries);
   gather_not_finite(job, pending);
+  gather_parts(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();
   pending.result.joined = save_format_of(job).merge(*job.group, std::move(pending.result.entries),
                                                     *pending.plan, figures);

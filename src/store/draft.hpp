@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "cairn/contents.hpp"
 #include "io/paced.hpp"
@@ -72,6 +73,15 @@ struct WriteNotes {
   NotFiniteKeys not_finite = {};     ///< ... which these tensors have
 };
 
+/// A part of a data file, which one rank writes alone, in a store that takes files of several ranks
+/// in parts only (StoreMaker::part_bytes). Parts are numbered from 1 to most_parts.
+struct FilePart {
+  int number;
+  std::int64_t begin, end;
+  bool is_last;  ///< of the file
+};
+constexpr std::int64_t most_parts = 10'000;
+
 /// What a store does for one save on one rank. Unless marked otherwise, functions are local, and
 /// any thread may call them.
 class DraftFiles {
@@ -93,6 +103,14 @@ class DraftFiles {
   virtual void committed() const = 0;
   /// Opens a data file that several ranks write, each on its own; the first one makes it.
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
+  /// Rank 0: begins data files that ranks write in parts. What tell() of rank 0 returns then must
+  /// reach hear() on the others before they open one, and what theirs return that of rank 0 before
+  /// the commit.
+  virtual void begin_parts(const std::vector<int>& numbers) = 0;
+  virtual std::string tell() const = 0;
+  virtual void hear(std::string_view) = 0;
+  /// Opens such a file for a rank that writes these parts, in order.
+  virtual std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart>) const = 0;
   /// The path of a data file while it is written.
   virtual io::Path path(int number) const = 0;
 
@@ -173,6 +191,12 @@ class Draft {
   }
   void committed() const { files_->committed(); }
   std::unique_ptr<io::File> make_or_open(int number) const { return files_->make_or_open(number); }
+  void begin_parts(const std::vector<int>& numbers) { files_->begin_parts(numbers); }
+  std::string tell() const { return files_->tell(); }
+  void hear(std::string_view told) { files_->hear(told); }
+  std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart> parts) const {
+    return files_->open_parts(number, std::move(parts));
+  }
   io::Path path(int number) const { return files_->path(number); }
   std::optional<io::Path> shared_path(int number) const { return files_->shared_path(number); }
   bool share(int number, const io::Path& data) const { return files_->share(number, data); }

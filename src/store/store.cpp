@@ -16,7 +16,10 @@ std::unique_ptr<Store> make_store(const Location& place, io::FileSystem* files) 
   return std::make_unique<Directory>(place);
 }
 
-bool ranks_share_files(io::FileSystem* files) { return !dynamic_cast<StoreMaker*>(files); }
+std::int64_t part_bytes(io::FileSystem* files) {
+  const auto* maker = dynamic_cast<StoreMaker*>(files);
+  return maker ? maker->part_bytes() : 0;
+}
 
 bool Store::changed_meanwhile(std::int64_t step) {
   const auto* before = history_.find(step);

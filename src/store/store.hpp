@@ -173,11 +173,13 @@ class StoreMaker {
  public:
   virtual ~StoreMaker() = default;
   virtual std::unique_ptr<Store> make_store(const Location&) = 0;
+  /// Several ranks may write a data file only in parts, all of which but the last have at least 5/8
+  /// of this.
+  virtual std::int64_t part_bytes() const = 0;
 };
 
-/// Whether several ranks may write one data file of a store with these files; in a bucket each
-/// object has one writer.
-bool ranks_share_files(io::FileSystem* files);
+/// The same of a store with these files; 0: ranks may write anywhere in a file.
+std::int64_t part_bytes(io::FileSystem* files);
 
 /// Makes the store at this location, which outlives it. `files`: the file system given in the
 /// options.

@@ -186,8 +186,9 @@ std::unique_ptr<bucket::Requests> BucketServer::connect() {
   return std::make_unique<Connection>(shared_from_this());
 }
 
-std::shared_ptr<BucketFiles> BucketServer::files() {
-  return std::make_shared<BucketFiles>([self = shared_from_this()] { return self->connect(); });
+std::shared_ptr<BucketFiles> BucketServer::files(std::int64_t part_bytes) {
+  return std::make_shared<BucketFiles>([self = shared_from_this()] { return self->connect(); },
+                                       part_bytes);
 }
 
 std::shared_ptr<BucketServer> BucketServer::after(std::size_t changes) const {

@@ -57,7 +57,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
 
   std::unique_ptr<bucket::Requests> connect();
   /// The bucket as files, and as a store.
-  std::shared_ptr<BucketFiles> files();
+  std::shared_ptr<BucketFiles> files(std::int64_t part_bytes = std::int64_t{8} << 20);
 
   // What has happened.
   const std::vector<Change>& changes() const { return changes_; }

@@ -2,6 +2,7 @@
 #include "session/job/job.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -53,7 +54,9 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   Job job{{std::move(files), checked_directory(directory), std::move(naming)},
           CallGroup::of(std::move(group)),
           std::move(options)};
-  job.shares_files = ranks_share_files(job.options.write.file_system.get());
+  job.part_bytes = part_bytes(job.options.write.file_system.get());
+  // Parts are not sent through such files. So no file has more than one.
+  if (limit > 0 && job.part_bytes > 0) job.part_bytes = std::numeric_limits<std::int64_t>::max();
   job.sharding.policy = job.options.store.policy;
   job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
   return job;

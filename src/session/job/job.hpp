@@ -32,7 +32,8 @@ struct Job : Location {
   ManagerOptions options;
   RankPlaces places = {};
   bool may_recycle = false;  ///< format, writer and options allow to overwrite data files
-  bool shares_files = true;  ///< several ranks may write one data file
+  /// Several ranks may write one data file only in parts of about so much; 0: as they like.
+  std::int64_t part_bytes = 0;
 
   bool keeps_state_file = true;                   ///< whether this job writes the state file
   const char* options_name = "ManagerOptions";    ///< what the caller calls the options, for errors

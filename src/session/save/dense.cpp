@@ -10,6 +10,7 @@
 #include "group/collectives.hpp"
 #include "layout/codec.hpp"
 #include "layout/offsets.hpp"
+#include "session/save/dense_parts.hpp"
 
 namespace cairn {
 namespace {
@@ -86,7 +87,8 @@ std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan)
 // A run has at least small_bytes, and otherwise an eighth of a rank's fair share of its tensor, but
 // never more than chunk_bytes.
 DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_t chunk_bytes,
-                     const std::vector<int>& served_by, const InChunks& in_chunks) {
+                     const std::vector<int>& served_by, const InChunks& in_chunks,
+                     std::int64_t part_bytes) {
   DensePlan plan;
   plan.tensors = std::move(tensors);
   if (plan.tensors.empty()) return plan;
@@ -100,8 +102,15 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
     auto most = std::max(small_bytes, bytes / group.size() / runs_a_rank);
     const bool encoded = !plan.chunks[t].empty();
     if (encoded) most = std::min(most, most_encoded_bytes);
+    const auto file = static_cast<std::size_t>(plan.tensors[t].file);
+    if (part_bytes > 0) most = std::min(most, most_in_run(plan.file_bytes[file], part_bytes));
     return plan::Spread::SourceBox{&wholes[t], item,    most,
                                    page_bytes, encoded, plan.tensors[t].file};
+  };
+  const auto cut_of = [&](std::size_t t) {
+    const auto of = runs_of(static_cast<int>(t));
+    return plan::ChunkCut(*of.box, of.element_bytes, std::min(of.chunk_bytes, chunk_bytes),
+                          of.align_bytes, of.equal);
   };
   for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
     const auto& tensor = plan.tensors[t];
@@ -113,18 +122,22 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
       continue;
     }
     chunk = tensor.shape;  // until the cut is known
-    const auto of = runs_of(static_cast<int>(t));
-    const plan::ChunkCut cut(wholes[t], of.element_bytes, std::min(of.chunk_bytes, chunk_bytes),
-                             of.align_bytes, of.equal);
-    chunk = cut.chunk(0).box.extent;
+    chunk = cut_of(t).chunk(0).box.extent;
   }
+  std::optional<PartWriters> of_parts;
+  if (part_bytes > 0) of_parts.emplace(group, plan, part_bytes, cut_of);
+  const auto writer = [&](int tensor, std::int64_t offset) {
+    const auto rank = (*of_parts)(plan, tensor, offset);
+    return served_by.empty() ? rank : served_by[static_cast<std::size_t>(rank)];
+  };
   plan::Spread spread({.rank = group.rank(),
                        .ranks = group.size(),
                        .chunk_bytes = chunk_bytes,
                        .served_by = served_by,
                        .source = runs_of,
                        .before = [](int a, int b) { return a < b; },
-                       .only_wanted = true});
+                       .only_wanted = true,
+                       .writer = writer});
   run_and_agree(group, [&] {
     std::size_t parts = 0;
     for (const auto& tensor : plan.tensors) parts += tensor.parts.size();
@@ -137,7 +150,7 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
       }
     }
   });
-  plan.exchange = plan_together(group, spread);
+  plan.exchange = of_parts ? order_together(group, spread) : plan_together(group, spread);
   plan.rounds = rounds_of_all(group, plan);
   return plan;
 }

@@ -87,6 +87,14 @@ struct DensePlan {
   const Encoding* encoding = nullptr;  ///< of chunks; null: there are none
   /// Null: chunks are always encoded. Shared by copies of the plan.
   std::shared_ptr<EncodeChoice> choice = nullptr;
+  /// Of each data file, if ranks may write it only in parts: how many parts it has, and which size
+  /// they are cut by: a part has the runs that begin in one stretch of that size, all of one rank.
+  /// Empty: ranks write runs as they like.
+  struct Parts {
+    int count = 1;
+    std::int64_t stretch = 0;
+  };
+  std::vector<Parts> parts = {};
 
   bool writes() const { return !exchange.chunks.empty(); }  ///< whether this rank has a run
   const plan::Chunk& run(int chunk) const {
@@ -95,6 +103,15 @@ struct DensePlan {
   bool in_chunks(const plan::Chunk& run) const {
     return encoding && !chunks[static_cast<std::size_t>(run.source)].empty();
   }
+  /// Of the file: those of this rank, ascending.
+  std::vector<FilePart> parts_of(int file) const;
+  /// Whether several ranks write the file in parts. If it has just one, its writer does as with
+  /// any other file.
+  bool is_in_parts(int file) const {
+    return !parts.empty() && parts[static_cast<std::size_t>(file)].count > 1;
+  }
+  /// The numbers of such files, of which the first file of dense tensors has this one.
+  std::vector<int> files_in_parts(int first_file) const;
   /// The bytes of a whole chunk of the run's tensor.
   std::int64_t chunk_bytes(const plan::Chunk& run) const {
     return element_count(chunks[static_cast<std::size_t>(run.source)]) *
@@ -113,13 +130,15 @@ struct DensePlan {
 /// boundaries where a tensor's extents allow it, so that no two ranks write to one page. Runs are
 /// small compared with a rank's share, so that most bytes stay on a rank that has them.
 /// `served_by`: as in plan_exchange; if it is given, only io ranks write. `in_chunks`: how tensors
-/// are encoded that are large enough, and that this function does not leave out.
+/// are encoded that are large enough, and that this function does not leave out. `part_bytes`: of
+/// the job; 0: files have no parts.
 struct InChunks {
   const Encoding* encoding = nullptr;
   std::function<bool(const std::string& key)> leaves_out;
 };
 DensePlan plan_dense(Group&, std::vector<DenseTensor>, std::int64_t chunk_bytes,
-                     const std::vector<int>& served_by = {}, const InChunks& in_chunks = {});
+                     const std::vector<int>& served_by = {}, const InChunks& in_chunks = {},
+                     std::int64_t part_bytes = 0);
 
 /// Moves the tensors to these offsets in their data file.
 void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);

@@ -142,7 +142,7 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
     const auto number = plan.tensor_of(plan.run(chunk)).file;
     if (number != open) {
       close();
-      file = draft.make_or_open(first_file + number);
+      file = open_parts(draft, plan, number, first_file);
       open = number;
     }
     RunWrite run(plan, chunk, first_file, file.get(), draft.not_finite(), &encoded);
@@ -155,6 +155,13 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
   }
   close();
   return entries;
+}
+
+std::unique_ptr<io::File> open_parts(const Draft& draft, const DensePlan& plan, int file,
+                                     int first_file) {
+  const auto number = first_file + file;
+  return plan.is_in_parts(file) ? draft.open_parts(number, plan.parts_of(file))
+                                : draft.make_or_open(number);
 }
 
 // A new file has zeros between its tensors without being written; a recycled one has old bytes

@@ -73,6 +73,10 @@ void write_run(const DensePlan&, int chunk, const std::byte* bytes, int first_fi
                std::vector<StoredTensor>& entries, NotFiniteKeys* not_finite,
                EncodedChunks* encoded = nullptr);
 
+/// Opens a data file of dense tensors that has no place where several ranks write as they like:
+/// this rank's parts of it, or all of it if it has one part.
+std::unique_ptr<io::File> open_parts(const Draft&, const DensePlan&, int file, int first_file);
+
 /// Called on one rank, before any other rank opens the file. Makes a data file of dense tensors,
 /// new or recycled, of the right size, with zeros between the tensors. `file`: its index among
 /// these files.

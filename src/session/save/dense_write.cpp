@@ -86,7 +86,8 @@ class DenseWrite {
   void look_at_files(const Draft& draft, const MadeFile& made) {
     for (std::size_t f = 0; f < plan_.file_bytes.size(); ++f) {
       const auto number = static_cast<int>(f);
-      places_.push_back({number, draft.path(first_file_ + number), plan_.file_bytes[f], made});
+      places_.push_back(
+          {number, draft.path(first_file_ + number), plan_.file_bytes[f], made, draft});
     }
     for (const auto& run : plan_.exchange.chunks) {
       auto& place = places_[static_cast<std::size_t>(plan_.tensor_of(run).file)];

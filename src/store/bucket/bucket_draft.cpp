@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/bucket/shared_objects.hpp"
 #include "store/contents/data_file.hpp"
 
 namespace cairn {
@@ -45,8 +46,10 @@ class EndedFile : public io::File {
 // The objects of one save, under their own names: a save that no log names does not count.
 class BucketDraft : public DraftFiles {
  public:
-  BucketDraft(std::shared_ptr<io::FileSystem> files, std::string prefix, const DraftId& id)
+  BucketDraft(std::shared_ptr<io::FileSystem> files, BucketFiles& bucket, std::string prefix,
+              const DraftId& id)
       : files_(std::move(files)),
+        shared_(std::make_shared<SharedObjects>(bucket)),
         prefix_(std::move(prefix)),
         uuid_(id.uuid),
         count_(id.num_files) {}
@@ -54,17 +57,28 @@ class BucketDraft : public DraftFiles {
   std::unique_ptr<DraftFiles> copy() const override { return std::make_unique<BucketDraft>(*this); }
   void go_at(io::Pace& pace) override {
     files_ = std::make_shared<io::PacedFileSystem>(files_, pace);
+    pace_ = &pace;
   }
   void make_place() const override {}
   // Nothing is removed first: an object of this name may be another owner's by now.
   commit::PartFile make(int number, std::int64_t) const override {
-    return {std::make_unique<EndedFile>(files_->create(path(number)),
-                                        save_id(commit::uuid_text(uuid_)))};
+    return {std::make_unique<EndedFile>(files_->create(path(number)), end())};
   }
-  // An object has one writer (Job::shares_files), so nobody has made it.
+  // Of a file that is not in parts, one rank writes all, so nobody has made it.
   std::unique_ptr<io::File> make_or_open(int number) const override {
     return std::move(make(number, 0).file);
   }
+  void begin_parts(const std::vector<int>& numbers) override {
+    std::map<int, io::Path> objects;
+    for (const auto number : numbers) objects[number] = path(number);
+    shared_->begin(objects);
+  }
+  std::string tell() const override { return shared_->tell(); }
+  void hear(std::string_view told) override { shared_->hear(told); }
+  std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart> parts) const override {
+    return shared_->open(number, path(number), std::move(parts), end(), pace_);
+  }
+  SharedObjects& shared() const { return *shared_; }
   io::Path path(int number) const override { return commit::data_name(prefix_, number, count_); }
   std::optional<io::Path> shared_path(int) const override { return std::nullopt; }
   bool share(int, const io::Path&) const override { return false; }
@@ -79,7 +93,11 @@ class BucketDraft : public DraftFiles {
   void name(const std::set<int>&) const override {}
 
  private:
+  std::string end() const { return save_id(commit::uuid_text(uuid_)); }
+
   std::shared_ptr<io::FileSystem> files_;
+  std::shared_ptr<SharedObjects> shared_;  // with the copies of this draft
+  io::Pace* pace_ = nullptr;
   std::string prefix_;
   commit::Uuid uuid_;
   std::int64_t count_;
@@ -88,8 +106,17 @@ class BucketDraft : public DraftFiles {
 }  // namespace
 
 std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
-                                              std::string prefix, const DraftId& id) {
-  return std::make_unique<BucketDraft>(std::move(files), std::move(prefix), id);
+                                              BucketFiles& bucket, std::string prefix,
+                                              const DraftId& id) {
+  return std::make_unique<BucketDraft>(std::move(files), bucket, std::move(prefix), id);
+}
+
+void complete_parts(const DraftFiles& draft) {
+  static_cast<const BucketDraft&>(draft).shared().complete();
+}
+
+void abort_parts(const DraftFiles& draft) {
+  static_cast<const BucketDraft&>(draft).shared().abort();
 }
 
 }  // namespace cairn

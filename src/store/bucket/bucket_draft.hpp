@@ -3,12 +3,18 @@
 #include <memory>
 #include <string>
 
+#include "store/bucket/bucket_files.hpp"
 #include "store/draft.hpp"
 
 namespace cairn {
 
 /// They have their own names from the beginning: a save that no log names does not count.
-std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem>, std::string prefix,
+/// `bucket`: what `files` is, or lets through to; it outlives the draft.
+std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
+                                              BucketFiles& bucket, std::string prefix,
                                               const DraftId&);
+/// Of such a draft, on rank 0: makes objects of what ranks have sent in parts, or lets go of that.
+void complete_parts(const DraftFiles&);
+void abort_parts(const DraftFiles&);
 
 }  // namespace cairn

@@ -17,7 +17,7 @@ namespace cairn {
 namespace {
 
 // S3 takes 10,000 parts of an object, and parts of 5 MiB and more.
-constexpr std::int64_t least_part = std::int64_t{8} << 20, most_parts = 10'000;
+constexpr std::int64_t least_part = std::int64_t{8} << 20;
 constexpr std::size_t parts_under_way = 4;
 
 // What Requests::get() takes.

@@ -1,5 +1,6 @@
 #pragma once
 /// A bucket as files: what reads and writes files can use it.
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +22,9 @@ namespace cairn {
 class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
  public:
   using Connect = std::function<std::unique_ptr<bucket::Requests>()>;
-  explicit BucketFiles(Connect connect) : connect_(std::move(connect)) {}
+  /// For tests: parts of objects that several ranks write are about so large.
+  explicit BucketFiles(Connect connect, std::int64_t part_bytes = std::int64_t{8} << 20)
+      : connect_(std::move(connect)), part_bytes_(part_bytes) {}
 
   /// The files of the bucket of this path, by the environment; the same object for all paths of a
   /// bucket. Throws unsupported if this build has no client.
@@ -46,6 +49,7 @@ class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
   Client client() { return Client(*this); }
 
   std::unique_ptr<Store> make_store(const Location&) override;
+  std::int64_t part_bytes() const override { return part_bytes_; }
   std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) override;
   std::vector<commit::Naming> names_in(const io::Path& directory) override;
 
@@ -69,6 +73,7 @@ class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
   void give_back(std::unique_ptr<bucket::Requests>);
 
   const Connect connect_;
+  const std::int64_t part_bytes_;
   Mutex mutex_;
   std::vector<std::unique_ptr<bucket::Requests>> idle_ CAIRN_GUARDED_BY(mutex_);
 };

@@ -213,7 +213,8 @@ class BucketStore : public Store {
   }
   Draft join(const DraftId& id) const override {
     const auto prefix = place_.prefix(id.step);
-    return {make_bucket_draft(place_.files, prefix.string(), id), id, Format::bundle, prefix};
+    return {make_bucket_draft(place_.files, files_, prefix.string(), id), id, Format::bundle,
+            prefix};
   }
   void remove_untaken(const Draft&, int, int) const override {}
   std::optional<io::FileId> publish(Prepared& save, int data_files, JoinedEntries joined,
@@ -221,6 +222,7 @@ class BucketStore : public Store {
     const auto& draft = save.draft;
     const auto sealed = seal_index(std::move(joined), save.meta, data_files, draft.num_files());
     check_owner();
+    complete_parts(draft.files());
     for (const auto& own : sealed.own_files) {
       auto bytes = own.bytes.whole();
       put_new(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
@@ -251,6 +253,7 @@ class BucketStore : public Store {
   Withdrawn withdraw(const Draft& draft) override {
     failed_[draft.step()].insert(draft.id().num_files);
     try {
+      abort_parts(draft.files());
       auto objects = at_.data_of(draft.step());
       std::erase_if(objects,
                     [&](const auto& one) { return at_.count_of(one.key) != draft.num_files(); });

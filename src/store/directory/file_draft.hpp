@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "store/commit/protocol.hpp"
 #include "store/draft.hpp"
@@ -37,6 +39,13 @@ class FileDraft final : public DraftFiles {
   }
   void committed() const override;
   std::unique_ptr<io::File> make_or_open(int number) const override;
+  // Ranks write where they like.
+  void begin_parts(const std::vector<int>&) override {}
+  std::string tell() const override { return ""; }
+  void hear(std::string_view) override {}
+  std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart>) const override {
+    return make_or_open(number);
+  }
   io::Path path(int number) const override { return save_.part(number); }
   std::optional<io::Path> shared_path(int number) const override;
   /// See commit::share_part.

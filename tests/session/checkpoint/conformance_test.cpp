@@ -99,7 +99,8 @@ class ThreadsOnFiles : public OneProcess {
 class ThreadsInABucket : public ThreadsInMemory {
  public:
   using ThreadsInMemory::ThreadsInMemory;
-  void new_disk() override { files_ = std::make_shared<BucketServer>()->files(); }
+  // Files of dense tensors have several parts.
+  void new_disk() override { files_ = std::make_shared<BucketServer>()->files(16384); }
   std::shared_ptr<io::FileSystem> files() override { return files_; }
   io::MemoryFileSystem* memory() override { return nullptr; }
   std::vector<int> counts() const override { return {3}; }

@@ -20,6 +20,7 @@ struct Job {
   bool async = false;
   std::int64_t tensors = 1, bytes = 4096;  // of each tensor on each rank
   int keeps = 1;
+  Storage storage = Storage::automatic;
 };
 void PrintTo(const Job& job, std::ostream* out) { *out << job.name; }
 
@@ -42,8 +43,10 @@ std::vector<Lines> requests_of(const Job& job, bool restores) {
     std::vector<double> values(static_cast<std::size_t>(job.tensors * count), group->rank());
     State state;
     for (std::int64_t t = 0; t < job.tensors; ++t) {
-      state.add(cat("tensor-", t), slice(values.data() + t * count, {ranks * count},
-                                         {group->rank() * count}, {count}));
+      state
+          .add(cat("tensor-", t),
+               slice(values.data() + t * count, {ranks * count}, {group->rank() * count}, {count}))
+          .store(job.storage);
     }
     CheckpointManager manager(group, "/run", options);
     for (std::int64_t step = 1; step <= saves; ++step) {
@@ -117,6 +120,30 @@ INSTANTIATE_TEST_SUITE_P(All, Requests,
                                          Job{"many_small_tensors", false, 2000, 4096},
                                          Job{"keeps_three", false, 1, 4096, 3}),
                          [](const auto& info) { return info.param.name; });
+
+// Each rank sends its parts of a dense tensor's object, which rank 0 begins and completes.
+TEST(RequestsOfADenseSave, ArePartsOnAllRanks) {
+  for (const bool async : {false, true}) {
+    const auto all = requests_of({"", async, 1, std::int64_t{16} << 20, 1, Storage::dense}, false);
+    std::int64_t parts = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto rest = all[static_cast<std::size_t>(rank)];
+      const auto text = text_of(rest);
+      const auto take = [&](const char* what) {
+        return std::erase_if(rest, [&](const auto& line) {
+          return line == cat(what, " run/ckpt-", saves, ".data-00000-of-00002");
+        });
+      };
+      const auto mine = static_cast<std::int64_t>(take("part"));
+      EXPECT_GE(mine, 2) << text;
+      parts += mine;
+      EXPECT_EQ(take("begin"), rank == 0) << text;
+      EXPECT_EQ(take("complete"), rank == 0) << text;
+      EXPECT_EQ(rest.empty(), rank > 0) << text;
+    }
+    EXPECT_EQ(parts, 6);
+  }
+}
 
 TEST(RequestsOfARestore, AreOneRangeForManySmallTensors) {
   const auto all = requests_of({"", false, 2000, 4096}, true);

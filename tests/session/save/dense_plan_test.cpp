@@ -23,6 +23,7 @@ struct Problem {
   std::vector<std::vector<std::vector<DenseTensor::Part>>> parts;  // by rank and tensor
   std::int64_t chunk_bytes = 1 << 20;
   std::vector<int> served_by = {};
+  std::int64_t part_bytes = 0;
   int ranks() const { return static_cast<int>(parts.size()); }
 };
 
@@ -32,7 +33,8 @@ std::vector<DensePlan> plan_on_all(const Problem& problem) {
     const auto rank = static_cast<std::size_t>(group->rank());
     auto mine = problem.tensors;
     for (std::size_t t = 0; t < mine.size(); ++t) mine[t].parts = problem.parts[rank][t];
-    plans[rank] = plan_dense(*group, std::move(mine), problem.chunk_bytes, problem.served_by);
+    plans[rank] = plan_dense(*group, std::move(mine), problem.chunk_bytes, problem.served_by, {},
+                             problem.part_bytes);
   });
   return plans;
 }
@@ -179,31 +181,117 @@ void check(const Problem& problem, const std::vector<DensePlan>& plans, bool one
   }
 }
 
+Problem random_problem(Random& random) {
+  Problem problem;
+  const auto ranks = static_cast<int>(boxes::draw(random, 1, 6));
+  problem.parts.resize(static_cast<std::size_t>(ranks));
+  problem.chunk_bytes = boxes::draw(random, 1, 300) << 10;
+  int file = 0;
+  for (auto left = boxes::draw(random, 1, 4); left > 0; --left) {
+    auto shape = boxes::random_shape(random);
+    if (!shape.empty()) shape[0] *= boxes::draw(random, 1, 9000);
+    for (auto& mine : problem.parts) mine.emplace_back();
+    problem.tensors.push_back({cat("t", left), DType::float64, shape, {}, file});
+    for (auto& box : boxes::decompose(random, Box::whole(shape))) {
+      auto& mine = problem.parts[static_cast<std::size_t>(boxes::draw(random, 0, ranks - 1))];
+      mine.back().push_back({std::move(box), static_cast<int>(mine.back().size())});
+    }
+    file += boxes::chance(random, 30);
+  }
+  return problem;
+}
+
+void serve_some(Random& random, Problem& problem) {
+  for (int rank = 0; rank < problem.ranks(); ++rank) {
+    const auto acquires = rank == 0 || boxes::chance(random, 40);
+    problem.served_by.push_back(acquires ? rank : problem.served_by.back());
+  }
+}
+
 TEST(DensePlanning, RandomTensorsArePlannedAsAtOnePlace) {
   Random random(91);
   for (int round = 0; round < test::rounds(60); ++round) {
-    Problem problem;
-    const auto ranks = static_cast<int>(boxes::draw(random, 1, 6));
-    problem.parts.resize(static_cast<std::size_t>(ranks));
-    problem.chunk_bytes = boxes::draw(random, 1, 300) << 10;
-    int file = 0;
-    for (auto left = boxes::draw(random, 1, 4); left > 0; --left) {
-      auto shape = boxes::random_shape(random);
-      if (!shape.empty()) shape[0] *= boxes::draw(random, 1, 9000);
-      for (auto& mine : problem.parts) mine.emplace_back();
-      problem.tensors.push_back({cat("t", left), DType::float64, shape, {}, file});
-      for (auto& box : boxes::decompose(random, Box::whole(shape))) {
-        auto& mine = problem.parts[static_cast<std::size_t>(boxes::draw(random, 0, ranks - 1))];
-        mine.back().push_back({std::move(box), static_cast<int>(mine.back().size())});
-      }
-      file += boxes::chance(random, 30);
-    }
-    for (int rank = 0; round % 3 == 0 && rank < ranks; ++rank) {
-      const auto acquires = rank == 0 || boxes::chance(random, 40);
-      problem.served_by.push_back(acquires ? rank : problem.served_by.back());
-    }
+    auto problem = random_problem(random);
+    if (round % 3 == 0) serve_some(random, problem);
     check(problem, plan_on_all(problem), true);
     if (HasFailure()) FAIL() << "in round " << round;
+  }
+}
+
+// The parts of all ranks are the file, and each has all its runs on one rank.
+void check_parts(const Problem& problem, const std::vector<DensePlan>& plans) {
+  for (std::size_t f = 0; f < plans[0].file_bytes.size(); ++f) {
+    const auto file = static_cast<int>(f);
+    std::map<int, FilePart> all;
+    for (std::size_t r = 0; r < plans.size(); ++r) {
+      const auto& plan = plans[r];
+      EXPECT_EQ(plan.parts[f].count, plans[0].parts[f].count);
+      std::int64_t last = 0;
+      const auto mine = plan.parts_of(file);
+      for (const auto& part : mine) {
+        EXPECT_TRUE(all.emplace(part.number, part).second)
+            << "two ranks write part " << part.number;
+        EXPECT_GE(part.begin, last);
+        last = part.end;
+      }
+      std::size_t at = 0;
+      for (const auto& run : plan.exchange.chunks) {
+        if (plan.tensor_of(run).file != file) continue;
+        while (at < mine.size() && mine[at].end <= plan.offset_of(run)) ++at;
+        ASSERT_LT(at, mine.size());
+        EXPECT_GE(plan.offset_of(run), mine[at].begin);
+        EXPECT_LE(plan.offset_of(run) + run.bytes, mine[at].end);
+      }
+      if (!problem.served_by.empty() && !mine.empty()) {
+        EXPECT_EQ(problem.served_by[r], static_cast<int>(r));
+      }
+    }
+    std::int64_t end = 0;
+    int number = 0;
+    for (const auto& [key, part] : all) {
+      EXPECT_EQ(key, ++number);
+      EXPECT_EQ(part.begin, end);
+      end = part.end;
+      EXPECT_EQ(part.is_last, number == plans[0].parts[f].count);
+      if (part.is_last) continue;
+      EXPECT_GT(part.end - part.begin, problem.part_bytes * 3 / 4 - 4096);
+      EXPECT_LE(part.end - part.begin, problem.part_bytes * 5 / 4 + 4096);
+    }
+    EXPECT_EQ(end, plans[0].file_bytes[f]);
+    if (end > 0) EXPECT_EQ(number, plans[0].parts[f].count);
+  }
+}
+
+TEST(DensePlanning, RandomFilesAreCutIntoParts) {
+  Random random(92);
+  std::size_t in_parts = 0;
+  for (int round = 0; round < test::rounds(60); ++round) {
+    auto problem = random_problem(random);
+    problem.part_bytes = 8192 * boxes::draw(random, 1, 30);
+    if (round % 3 == 0) serve_some(random, problem);
+    const auto plans = plan_on_all(problem);
+    check_parts(problem, plans);
+    in_parts += plans[0].files_in_parts(0).size();
+    if (HasFailure()) FAIL() << "in round " << round;
+  }
+  EXPECT_GT(in_parts, 10u);
+}
+
+TEST(DensePlanning, RanksWriteThePartsThatTheyHave) {
+  const Dims shape{10007, 300};
+  for (const std::size_t dim : {0, 1}) {
+    auto problem = one_tensor(DType::float16, shape, blocks(shape, dim, 5), 5);
+    problem.part_bytes = 64 << 10;
+    const auto plans = plan_on_all(problem);
+    check_parts(problem, plans);
+    std::int64_t most = 0;
+    for (const auto& plan : plans) {
+      std::int64_t bytes = 0;
+      for (const auto& run : plan.exchange.chunks) bytes += run.bytes;
+      most = std::max(most, bytes);
+    }
+    EXPECT_LT(most, plans[0].bytes / 4);
+    if (dim == 0) EXPECT_LT(travelling(plans), plans[0].bytes / 10);
   }
 }
 

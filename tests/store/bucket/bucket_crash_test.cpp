@@ -42,6 +42,8 @@ std::vector<BucketStory> bucket_stories() {
           {"Retention", 2, two, both, {1, 2, 4}, 10, 1},
           {"Superseded", 2, [=](StoryJob& job) { first(job), job.save(20, 3); }, back, {2, 3}, 20},
           {"Dense", 3, first, second, {1, 2}, 20, 0, false, Storage::dense},
+          {"DenseOver", 2, first, over, {1, 2}, 10, 0, false, Storage::dense},
+          {"DenseAsync", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::dense},
           {"Async", 3, first, both, {1, 2, 4}, 20, 0, true},
           {"AsyncRetention", 2, two, both, {1, 2, 4}, 30, 1, true}};
 }

@@ -10,9 +10,10 @@
 
 namespace cairn::test {
 
+// A file of dense tensors has several parts.
 inline ManagerOptions options_in(const std::shared_ptr<BucketServer>& server, int keep_last = 0) {
   ManagerOptions options;
-  options.write.file_system = server->files();
+  options.write.file_system = server->files(8192);
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
   options.keep.last = keep_last;

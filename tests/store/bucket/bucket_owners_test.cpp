@@ -22,6 +22,7 @@ struct BucketPlay {
   Storage storage = Storage::automatic;
   bool fails = false;   // the first owner's index does not reach the server
   bool debris = false;  // a job that died has left an object that both find
+  bool late = false;    // the second owner's first listings show nothing of what the first has done
 };
 void PrintTo(const BucketPlay& play, std::ostream* out) { *out << play.name; }
 
@@ -92,8 +93,10 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     std::string wrong;
     std::int64_t newest = 0;
     if (was_stopped) {
-      auto second =
-          std::make_unique<StoryJob>(serial_group(), options_in(server, play().keep_last), ranks());
+      if (play().late) server->list_late(50);
+      auto second = std::make_unique<StoryJob>(serial_group(), options_in(server, play().keep_last),
+                                               ranks(), play().storage);
+      server->list_late(0);
       const auto report = second->manager.restore_latest(second->state);
       if (!report || !is_whole(*second)) wrong += " the second found nothing, or what is torn";
       // An object that the first owner had put may be in the way once.
@@ -145,21 +148,22 @@ std::string name_of_owners(const testing::TestParamInfo<BucketOwners::ParamType>
 
 INSTANTIATE_TEST_SUITE_P(
     Plays, BucketOwners,
-    testing::Combine(testing::Values(BucketPlay{"behind", 20, 30, 3},
-                                     BucketPlay{"same_step", 20, 20, 3},
-                                     BucketPlay{"same_bytes", 20, 20, 2},
-                                     BucketPlay{"over", 10, 10, 3},
-                                     BucketPlay{"over_same_bytes", 10, 10, 2},
-                                     BucketPlay{"one_is_kept", 20, 30, 3, 1},
-                                     BucketPlay{"one_is_kept_same_step", 20, 20, 3, 1},
-                                     BucketPlay{"retired_step", 20, 10, 3, 1},
-                                     BucketPlay{"async", 20, 30, 3, 1, true},
-                                     BucketPlay{"async_same_bytes", 20, 20, 2, 0, true},
-                                     BucketPlay{"dense", 20, 20, 2, 0, false, Storage::dense},
-                                     BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
-                                     BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true},
-                                     BucketPlay{"debris", 20, 20, 2, 0, false, {}, false, true}),
-                     testing::Values(1, 2), testing::Bool()),
+    testing::Combine(
+        testing::Values(
+            BucketPlay{"behind", 20, 30, 3}, BucketPlay{"same_step", 20, 20, 3},
+            BucketPlay{"same_bytes", 20, 20, 2}, BucketPlay{"over", 10, 10, 3},
+            BucketPlay{"over_same_bytes", 10, 10, 2}, BucketPlay{"one_is_kept", 20, 30, 3, 1},
+            BucketPlay{"one_is_kept_same_step", 20, 20, 3, 1},
+            BucketPlay{"retired_step", 20, 10, 3, 1}, BucketPlay{"async", 20, 30, 3, 1, true},
+            BucketPlay{"async_same_bytes", 20, 20, 2, 0, true},
+            BucketPlay{"dense", 20, 20, 2, 0, false, Storage::dense},
+            BucketPlay{"dense_async", 20, 20, 3, 0, true, Storage::dense},
+            BucketPlay{"dense_fails", 20, 20, 2, 0, false, Storage::dense, true},
+            BucketPlay{"dense_late", 20, 20, 3, 0, false, Storage::dense, false, false, true},
+            BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
+            BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true},
+            BucketPlay{"debris", 20, 20, 2, 0, false, {}, false, true}),
+        testing::Values(1, 2), testing::Bool()),
     name_of_owners);
 
 }  // namespace

@@ -83,12 +83,12 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
     return shard(job, state, std::move(covered.tasks), plan.sharding);
   });
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
-                          job.shares_files
-                              ? job.places.served_by
-                              : std::vector<int>(static_cast<std::size_t>(job.group->size()), 0));
+                          job.places.served_by, {}, job.part_bytes);
   plan.layout = cairn::lay_out(job, plan.local, plan.frozen, plan.dense, plan.sharding);
-  // If files are shared, only rank 0 can tell which ones are there.
-  plan.again = plan.layout.frozen_files > 0 ? SavePlan::Again::told : SavePlan::Again::alone;
+  // If files are shared, only rank 0 can tell which ones are there; it also begins those in parts.
+  const bool asks_root =
+      plan.layout.frozen_files > 0 || !plan.dense.files_in_parts(plan.layout.dense_file).empty();
+  plan.again = asks_root ? SavePlan::Again::told : SavePlan::Again::alone;
 }
 
 SaveFormat::Begun BundleSave::begin(const Job& job, const RefreshedState& state, Draft& draft,

@@ -51,7 +51,7 @@ std::vector<StoredTensor> OwnFiles::write_alone(const Job&, const RefreshedState
 
 void OwnFiles::make_runs(const Job& job, const DensePlan& plan, const RunsTarget& place,
                          int first_file, const Draft& draft) const {
-  if (!place.makes_it || !job.shares_files) return;
+  if (!place.makes_it || job.part_bytes > 0) return;
   // Closed at once: every rank with runs, this one too, opens it again.
   make_dense_file(draft, plan, place.file, first_file)->close();
 }
@@ -62,7 +62,8 @@ std::unique_ptr<RunsFile> OwnFiles::open_runs(const Job& job, const DensePlan& p
   std::unique_ptr<io::File> file;
   if (place.has_runs) {
     error.guard([&] {
-      file = job.shares_files ? job.files->open_write(place.path) : job.files->create(place.path);
+      file = job.part_bytes > 0 ? open_parts(place.draft, plan, place.file, first_file)
+                                : job.files->open_write(place.path);
       file->stream(job.options.write.direct_io);
     });
   }

@@ -21,6 +21,7 @@ struct RunsTarget {
   io::Path path;
   std::int64_t bytes = 0;
   const MadeFile& made;
+  const Draft& draft;
   bool makes_it = false;  ///< this rank must make the file; false if the format has made it
   bool has_runs = false;  ///< whether this rank writes to it
 };

@@ -1,0 +1,196 @@
+#include "store/bucket/shared_objects.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/checksum.hpp"
+#include "base/text.hpp"
+#include "base/wire.hpp"
+#include "cairn/error.hpp"
+#include "store/bucket/sent_parts.hpp"
+
+namespace cairn {
+namespace {
+
+// A part has up to 10 MiB, unless the object is very large.
+constexpr std::size_t most_under_way = 3;
+
+struct Told {
+  int number = 0;
+  std::string key, id;
+  bool checks = false;
+  bucket::PartTags tags;
+  int last = 0;
+};
+
+// This rank's parts, which are written in order. What no rank writes in between is zero.
+class PartsFile : public io::File {
+ public:
+  PartsFile(BucketFiles& files, SharedObjects& of, int number, bucket::Upload upload, io::Path path,
+            std::vector<FilePart> parts, std::string end, io::Pace* pace)
+      : of_(of),
+        number_(number),
+        upload_(std::move(upload)),
+        path_(std::move(path)),
+        parts_(std::move(parts)),
+        object_end_(std::move(end)),
+        pace_(pace),
+        client_(files.client()) {
+    begin_part();
+  }
+
+  void write_at(std::int64_t offset, std::span<const std::byte> bytes) override {
+    if (pace_) pace_->spend(std::ssize(bytes));
+    while (!bytes.empty()) {
+      while (turn_ < parts_.size() && parts_[turn_].end <= offset) send();
+      if (turn_ == parts_.size() || offset < at_) {
+        throw Error(Code::internal, "parts of an object are written in order").at(path_.string());
+      }
+      fill(offset);
+      const auto most = static_cast<std::size_t>(parts_[turn_].end - offset);
+      const auto some = bytes.first(std::min(bytes.size(), most));
+      put(some);
+      at_ = offset += std::ssize(some);
+      bytes = bytes.subspan(some.size());
+    }
+  }
+  void read_at(std::int64_t, std::span<std::byte>) const override { refuse("read"); }
+  std::int64_t size() const override { return at_; }
+  void resize(std::int64_t) override { refuse("cut"); }
+  void sync() override {
+    if (is_done_) return;
+    const int last = !parts_.empty() && parts_.back().is_last ? parts_.back().number : 0;
+    while (turn_ < parts_.size()) send();
+    sent_.finish(0);
+    of_.sent(number_, sent_.tags(), last);
+    is_done_ = true;
+  }
+  void close() override { sync(); }
+
+ private:
+  [[noreturn]] void refuse(const char* what) const {
+    throw Error(Code::internal, cat("a new object cannot be ", what)).at(path_.string());
+  }
+  void begin_part() {
+    if (turn_ == parts_.size()) return;
+    at_ = parts_[turn_].begin;
+    bytes_.reserve(static_cast<std::size_t>(parts_[turn_].end - at_) + object_end_.size());
+  }
+  void put(std::span<const std::byte> bytes) {
+    crc_ = crc32c(bytes, crc_);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void fill(std::int64_t offset) {
+    static constexpr std::array<std::byte, 4096> zeros = {};
+    while (at_ < offset) {
+      const auto size = std::min(std::ssize(zeros), offset - at_);
+      put(std::span(zeros).first(static_cast<std::size_t>(size)));
+      at_ += size;
+    }
+  }
+  void send() {
+    const auto& part = parts_[turn_];
+    fill(part.end);
+    if (part.is_last) put(std::as_bytes(std::span(object_end_)));
+    sent_.send(upload_, part.number, {}, bytes_, std::exchange(crc_, 0), most_under_way);
+    ++turn_;
+    begin_part();
+  }
+
+  SharedObjects& of_;
+  const int number_;
+  const bucket::Upload upload_;
+  const io::Path path_;
+  const std::vector<FilePart> parts_;
+  const std::string object_end_;
+  io::Pace* const pace_;
+  BucketFiles::Client client_;
+  SentParts sent_{client_};
+  std::size_t turn_ = 0;  // the part that is being written
+  std::int64_t at_ = 0;   // where its next byte goes in the object
+  std::vector<std::byte> bytes_;
+  std::uint32_t crc_ = 0;  // of these
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+void SharedObjects::begin(const std::map<int, io::Path>& objects) {
+  try {
+    for (const auto& [number, path] : objects) {
+      auto upload = files_.client()->begin_upload(BucketFiles::key_of(path));
+      const MutexLock guard(mutex_);
+      all_[number] = {path, std::move(upload)};
+    }
+  } catch (...) {
+    try {
+      abort();
+    } catch (const Error&) {  // the next owner removes what stays
+    }
+    throw;
+  }
+}
+
+std::string SharedObjects::tell() const {
+  const MutexLock guard(mutex_);
+  std::string told;
+  for (const auto& [number, one] : all_) {
+    pack_into(told,
+              Told{number, one.upload.key, one.upload.id, one.upload.checks, one.tags, one.last});
+  }
+  return told;
+}
+
+void SharedObjects::hear(std::string_view told) {
+  const MutexLock guard(mutex_);
+  for (const auto& [number, key, id, checks, tags, last] : unpack_each<Told>(told)) {
+    auto& one = all_[number];
+    if (one.upload.id.empty()) one.upload = {key, id, checks};
+    one.tags.insert(tags.begin(), tags.end());
+    one.last = std::max(one.last, last);
+  }
+}
+
+std::unique_ptr<io::File> SharedObjects::open(int number, const io::Path& path,
+                                              std::vector<FilePart> parts, std::string end,
+                                              io::Pace* pace) {
+  bucket::Upload upload;
+  {
+    const MutexLock guard(mutex_);
+    upload = all_.at(number).upload;
+  }
+  return std::make_unique<PartsFile>(files_, *this, number, std::move(upload), path,
+                                     std::move(parts), std::move(end), pace);
+}
+
+void SharedObjects::sent(int number, const bucket::PartTags& tags, int last) {
+  const MutexLock guard(mutex_);
+  auto& one = all_.at(number);
+  one.tags.insert(tags.begin(), tags.end());
+  one.last = std::max(one.last, last);
+}
+
+void SharedObjects::complete() {
+  const MutexLock guard(mutex_);
+  while (!all_.empty()) {
+    const auto& one = all_.begin()->second;
+    if (one.last == 0 || std::ssize(one.tags) != one.last) {
+      throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
+    }
+    if (!files_.client()->complete(one.upload, one.tags, bucket::Condition::absent())) {
+      throw Error(Code::already_exists, cat(one.path.string(), " is there")).at(one.path.string());
+    }
+    all_.erase(all_.begin());
+  }
+}
+
+void SharedObjects::abort() {
+  const MutexLock guard(mutex_);
+  while (!all_.empty()) {
+    files_.client()->abort(all_.begin()->second.upload);
+    all_.erase(all_.begin());
+  }
+}
+
+}  // namespace cairn
