@@ -26,7 +26,7 @@ namespace {
 
 struct GcArguments {
   std::string directory, name, tier, node;
-  bool dry_run = false;
+  bool dry_run = false, sole_writer = false;
   int max_to_keep = -1;  // -1: not given
   Retention keep;
 };
@@ -191,6 +191,7 @@ bool collect_in_store(const Location& place, const Readers& readers, const GcArg
   const auto store = make_store(place, dynamic_cast<io::FileSystem*>(step_list_of(*place.files)));
   Policy policy;
   policy.read_only = options.dry_run;
+  policy.sole_writer = options.sole_writer;
   policy.keep = options.keep;
   policy.keep.last = std::max(options.max_to_keep, 0);
   store->set_policy(policy);
@@ -268,6 +269,8 @@ void add_gc(Tool& tool) {
   command->add_option("--node", options->node, "This node's name in the job (CAIRN_NODE)")
       ->needs(tier);
   command->add_flag("--dry-run", options->dry_run, "Only say what would be done");
+  command->add_flag("--sole-writer", options->sole_writer,
+                    "In a bucket without conditional puts: no job saves there meanwhile");
   command->add_option("--name", options->name,
                       "Only checkpoints NAME-STEP; default: all that Cairn saved");
   auto* most = command->add_option("--max-to-keep", options->max_to_keep,

@@ -65,8 +65,8 @@ void require_conditions(const Location& place, BucketFiles& files) {
   throw Error(Code::unsupported,
               cat("the server of ", place.directory.string(), " ignores If-None-Match of a PUT"),
               "then a job that was stopped could damage what another one saves",
-              "Use another server, or promise with write.sole_writer that no other job ever "
-              "saves here.")
+              "Use another server, or promise with write.sole_writer (cairn gc --sole-writer) that "
+              "no other job ever saves here.")
       .at(place.directory.string());
 }
 
