@@ -51,19 +51,20 @@ DataFiles data_files(const std::vector<std::string>& listing, const std::string&
   return files;
 }
 
-// Adds the sizes of the index and of its data files.
-void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
+// Adds the sizes of the index and of its data files. Returns whether the index is there.
+bool add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
     const auto status = (directory / name).status();
-    if (!status) return;
+    if (!status) return false;
     // Tensors that were removed from the middle of a file have left holes.
     const bool has_holes = !row.entry.thinned.empty() && status->allocated >= 0;
     row.bytes += has_holes ? std::min(status->size, status->allocated) : status->size;
     if (status->names > 1) row.shared_bytes += status->size;
+    return true;
   };
   const auto& format = format_of(row.entry.format);
-  add(format.main_file(row.prefix).string());
-  if (!format.has_data_files()) return;
+  const bool is_there = add(format.main_file(row.prefix).string());
+  if (!format.has_data_files()) return is_there;
   if (!row.step) {
     try {
       for (const auto& [file, size] : load_index(directory / row.prefix).data_sizes) {
@@ -72,13 +73,14 @@ void add_sizes(const Address& directory, Row& row, const DataFiles& data) {
     } catch (const Error&) {
       // A damaged index names no data files. The state column says that it is damaged.
     }
-    return;
+    return is_there;
   }
   const auto own = data.find(*row.step);
-  if (own == data.end()) return;
+  if (own == data.end()) return is_there;
   for (const auto& file : own->second) {
     if (row.entry.num_files == 0 || file.count == row.entry.num_files) add(file.name);
   }
+  return is_there;
 }
 
 // Reads a checkpoint whose name has no step.
@@ -109,7 +111,6 @@ Row look_at(const Address& directory, const std::string& prefix, const std::stri
 }
 
 std::vector<Row> collect(const Address& directory, const std::string& only) {
-  const auto listing = directory.list();
   std::string newest;
   if (const auto state = commit::read_state_file(directory)) {
     newest = io::Path(state->model_checkpoint_path).filename().string();
@@ -137,9 +138,12 @@ std::vector<Row> collect(const Address& directory, const std::string& only) {
         rows.back().in_vain = at->second;
       }
     }
-    const auto data = data_files(listing, name);
-    for (auto row = rows.begin() + before; row != rows.end(); ++row) {
-      add_sizes(directory, *row, data);
+    // Listed only now, so that the files of what has just been saved are there. What was removed
+    // meanwhile is left out.
+    const auto data = data_files(directory.list(), name);
+    for (auto row = rows.begin() + before; row != rows.end();) {
+      const bool is_there = add_sizes(directory, *row, data);
+      row = is_there || !row->entry.damage.empty() ? row + 1 : rows.erase(row);
     }
   }
   return rows;
