@@ -12,6 +12,8 @@
 
 namespace cairn::io {
 
+/// The file system behind all FileSystemWrappers.
+FileSystem& behind_wrappers(FileSystem&);
 bool exists(FileSystem&, const Path&);
 void remove_if_there(FileSystem&, const Path&);
 /// The same with one operation, for a file that is mostly there. Returns false if it was not.
@@ -38,6 +40,12 @@ void link_or_copy(FileSystem&, const Path& from, const Path& to);
 /// was. After a failure before the rename, the new file is removed if that is possible.
 void replace_file(FileSystem&, const Path&, std::string_view bytes, Path temporary = {},
                   const std::function<void()>& ready = {});
+/// Of a file system that replaces files at once; then replace_file makes no temporary one.
+class Replacing {
+ public:
+  virtual ~Replacing() = default;
+  virtual void replace(const Path&, std::string_view bytes) = 0;
+};
 /// The same without a rename: removes the file, then writes it anew. A crash in between leaves it
 /// missing or torn.
 void rewrite_file(FileSystem&, const Path&, std::string_view bytes);

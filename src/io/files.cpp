@@ -54,6 +54,12 @@ class DirectoryByPath : public OpenDirectory {
 
 }  // namespace
 
+FileSystem& behind_wrappers(FileSystem& files) {
+  auto* at = &files;
+  while (auto* wrapper = dynamic_cast<FileSystemWrapper*>(at)) at = &wrapper->target();
+  return *at;
+}
+
 bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
 
 void remove_if_there(FileSystem& files, const Path& path) {
@@ -147,6 +153,10 @@ void FileSystem::rename_new(const Path& from, const Path& to) {
 
 void replace_file(FileSystem& files, const Path& path, std::string_view bytes, Path temporary,
                   const std::function<void()>& ready) {
+  if (auto* at_once = dynamic_cast<Replacing*>(&behind_wrappers(files))) {
+    if (ready) ready();
+    return at_once->replace(path, bytes);
+  }
   if (temporary.empty()) temporary = Path(path) += ".tmp";
   try {
     try {

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "io/file_system.hpp"
 
 namespace cairn {
 
@@ -23,9 +24,7 @@ int Policy::stripes_of(int data_files) const {
 }
 
 StepList* step_list_of(io::FileSystem& files) {
-  auto* at = &files;
-  while (auto* wrapper = dynamic_cast<io::FileSystemWrapper*>(at)) at = &wrapper->target();
-  return dynamic_cast<StepList*>(at);
+  return dynamic_cast<StepList*>(&io::behind_wrappers(files));
 }
 
 }  // namespace cairn

@@ -281,6 +281,10 @@ void BucketFiles::rename(const io::Path& from, const io::Path& to) {
   here->remove(key_of(from));
 }
 
+void BucketFiles::replace(const io::Path& path, std::string_view bytes) {
+  client()->put(key_of(path), std::as_bytes(std::span(bytes)));
+}
+
 void BucketFiles::remove(const io::Path& path) {
   auto here = client();
   const auto key = key_of(path);

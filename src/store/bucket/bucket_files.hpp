@@ -19,7 +19,10 @@ namespace cairn {
 /// synced. There are no links and no locks. Paths are "s3://BUCKET/KEY", or "/KEY".
 ///
 /// Each thread that is in a call has a connection of its own; they are kept for the next.
-class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
+class BucketFiles : public io::FileSystem,
+                    public io::Replacing,
+                    public StoreMaker,
+                    public StepList {
  public:
   using Connect = std::function<std::unique_ptr<bucket::Requests>()>;
   /// For tests: parts of objects that several ranks write are about so large.
@@ -59,6 +62,7 @@ class BucketFiles : public io::FileSystem, public StoreMaker, public StepList {
                                          DirectIo) override;
   std::unique_ptr<io::File> open_write(const io::Path&) override;
   void rename(const io::Path& from, const io::Path& to) override;
+  void replace(const io::Path&, std::string_view bytes) override;
   void remove(const io::Path&) override;
   void create_directory(const io::Path&) override {}
   void remove_directory(const io::Path&) override {}

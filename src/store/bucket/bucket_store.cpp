@@ -86,9 +86,6 @@ class BucketPlace {
  public:
   BucketPlace(const Location& place, BucketFiles& files) : place_(place), files_(files) {}
 
-  void put(const io::Path& path, std::string_view bytes) const {
-    files_.client()->put(BucketFiles::key_of(path), std::as_bytes(std::span(bytes)));
-  }
   // Whether this key is one of a data file of this store's saves.
   bool is_ours(const std::string& key) const {
     const auto parsed = parse(key);
@@ -402,7 +399,7 @@ class BucketStore : public Store {
   void write_state_file(const std::vector<CatalogEntry>& entries) const {
     auto state = state_file_of(place_.naming, entries);
     if (!state || state == last_state_) return;
-    at_.put(place_.directory / commit::state_file_name, commit::print_state_file(*state));
+    files_.replace(place_.directory / commit::state_file_name, commit::print_state_file(*state));
     last_state_ = std::move(state);
   }
   // First the steps do not count any more, then they cannot be read, then they are removed.
