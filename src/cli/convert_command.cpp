@@ -39,6 +39,14 @@ void require_no_codec(const ConvertOptions& options) {
               "Leave it out, or make PREFIX.h5.");
 }
 
+void require_directory_of(const Address& others) {
+  if (!step_list_of(*others.files())) return;
+  throw Error(Code::unsupported, cat(others.string(), " cannot be written"),
+              "files of others are written out of order, which an object store cannot do",
+              "Convert to a directory, and upload what it holds.")
+      .at(others.string());
+}
+
 std::string by_all(const Tool& tool, const ConvertArguments& options, const Progress& done) {
   const auto& group = options.convert.group();
   const auto destination =
@@ -48,7 +56,10 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
   const auto others = tool.here.at(io::local_path(options.source));
   const bool from_safetensors = is_safetensors(options.source);
   const bool from_dcp = run_and_agree(group, [&] { return is_dcp(others); });
-  if (to_safetensors || to_zarr) require_no_codec(options.convert);
+  if (to_safetensors || to_zarr) {
+    require_no_codec(options.convert);
+    require_directory_of(destination);
+  }
   if ((from_safetensors || from_dcp) && (to_safetensors || to_zarr)) refuse_copy();
   if (from_safetensors) {
     return import_safetensors(others, destination, options.under, options.convert, done);

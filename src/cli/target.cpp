@@ -44,6 +44,8 @@ void require_still(const Address& given, const Address& prefix) {
 Address require_parent(const Address& given) {
   auto path = given.at(io::local_path(given.path()));
   const auto parent = path.directory();
+  // Where there is no directory, none can be missing.
+  if (step_list_of(*path.files())) return path;
   if (!path.path().has_parent_path() || parent.is_directory()) return path;
   throw Error(Code::not_found, cat("there is no directory ", parent.string()),
               cat("the new checkpoint would be ", path.string()),

@@ -5,19 +5,28 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "io/file_system.hpp"
 #include "store/directory/directory.hpp"
 #include "store/directory/retention.hpp"
 
 namespace cairn {
 
+namespace {
+
+StoreMaker* maker_of(io::FileSystem* files) {
+  return files ? dynamic_cast<StoreMaker*>(&io::behind_wrappers(*files)) : nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<Store> make_store(const Location& place, io::FileSystem* files) {
   // Files in the options may bring a store of their own.
-  if (auto* maker = dynamic_cast<StoreMaker*>(files)) return maker->make_store(place);
+  if (auto* maker = maker_of(files)) return maker->make_store(place);
   return std::make_unique<Directory>(place);
 }
 
 std::int64_t part_bytes(io::FileSystem* files) {
-  const auto* maker = dynamic_cast<StoreMaker*>(files);
+  const auto* maker = maker_of(files);
   return maker ? maker->part_bytes() : 0;
 }
 

@@ -121,6 +121,19 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     assert steps(address) == [last], steps(address)
     assert "whole" in cairn("verify", address)
 
+    # From a directory and from a bucket, as a step and as a single checkpoint; cut into small files, too.
+    to = f"s3://bucket/converted-{number}"
+    cairn("convert", str(copy / f"ckpt-{last}"), f"{to}/ckpt-{last}")
+    cairn("convert", f"{address}/ckpt-{last}", f"{to}/one", "--max-shard-size", "10KiB")
+    for made in f"{to}/ckpt-{last}", f"{to}/one":
+        assert "whole" in cairn("verify", made)
+        cairn("diff", made, f"{address}/ckpt-{last}")
+    assert "exists" in cairn("convert", str(copy), f"{to}/ckpt-{last}", status=2)
+    cairn("convert", str(copy), f"{to}/ckpt-{last}", "--overwrite")
+    assert digest(run(to, 2, last)) == digest(told)
+    told_why = cairn("convert", address, f"{to}/x.safetensors", status=2)
+    assert "Convert to a directory" in told_why, told_why
+
 assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
 server.stop()
 print("right")
