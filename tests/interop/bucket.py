@@ -134,6 +134,13 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     told_why = cairn("convert", address, f"{to}/x.safetensors", status=2)
     assert "Convert to a directory" in told_why, told_why
 
+    # What is brought there without the list that Cairn keeps counts all the same.
+    for key in keys(f"converted-{number}/.cairn/"):
+        client.delete_object(Bucket="bucket", Key=key)
+    assert steps(to) == [last], cairn("ls", to)
+    assert f"restored step {last} from {to}/ckpt-{last}\n" in run(to, 3, last + 20)
+    assert steps(to) == [last + 10, last + 20], cairn("ls", to)
+
 assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
 server.stop()
 print("right")

@@ -80,6 +80,24 @@ TEST_F(Bucket, DataWhoseIndexIsLostOrDamagedStay) {
   }
 }
 
+// A copy of a directory without its list, as from another bucket.
+TEST_F(Bucket, WhatWasBroughtThereCounts) {
+  {
+    StoreUser owner(disk_);
+    owner.save(10, "ten");
+    owner.save(20, "twenty");
+  }
+  for (const auto& one : client_->list("run/.cairn/", true).objects) client_->remove(one.key, "");
+  EXPECT_EQ(StoreUser(disk_, StoreUser::reader()).read(10), "ten");
+  for (int owners = 1; owners <= 2; ++owners) {
+    StoreUser owner(disk_);
+    EXPECT_EQ(owner.read(10), "ten");
+    EXPECT_EQ(owner.read(20), "twenty");
+    owner.save(owners, "new");  // it is newer than what was there
+    EXPECT_EQ(owner.store().history().choices().steps.front(), owners);
+  }
+}
+
 // The former owner was stopped before its commit, and goes on when the step is another's.
 TEST_F(Bucket, AFormerOwnerTakesNothingOfTheSameStep) {
   StoreUser first(disk_);

@@ -1,5 +1,6 @@
 #include "store/bucket/bucket_log.hpp"
 
+#include <algorithm>
 #include <locale>
 #include <sstream>
 #include <utility>
@@ -87,8 +88,11 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
   return changed;
 }
 
-void BucketLog::take_numbers() {
-  change([](auto& log) { log.given += numbers_at_once; });
+void BucketLog::take_numbers(const Contents& there) {
+  change([&](auto& log) {
+    log.given = std::max(log.given, there.given) + numbers_at_once;
+    log.uuid.insert(there.uuid.begin(), there.uuid.end());
+  });
 }
 
 void BucketLog::require_own() {

@@ -35,7 +35,8 @@ class BucketLog {
   /// After any other error it may have been put; the next change finds out.
   Contents change(const std::function<void(Contents&)>&);
   /// Takes a block of numbers. The log is another one then, and no former owner can change it.
-  void take_numbers();
+  /// `there`: what a new log begins with.
+  void take_numbers(const Contents& there);
   /// Throws busy if somebody else has put the log: to be called before something is removed.
   void require_own();
   static constexpr std::int64_t numbers_at_once = std::int64_t{1} << 20;

@@ -97,6 +97,16 @@ class BucketPlace {
     if (!parsed || (parsed->kind != commit::ParsedName::Kind::index && !is_ours(key))) return {};
     return parsed->step;
   }
+  // The steps that have an index.
+  std::vector<std::int64_t> steps_there() const {
+    std::vector<std::int64_t> steps;
+    const auto key = BucketFiles::key_of(place_.directory) + '/';
+    for (const auto& one : files_.client()->list(key, false).objects) {
+      const auto step = step_of(one.key);
+      if (step && !is_ours(one.key)) steps.push_back(*step);
+    }
+    return steps;
+  }
   // All objects of a step.
   std::vector<bucket::Object> objects_of(std::int64_t step) const {
     return files_.client()->list(BucketFiles::key_of(place_.prefix(step)) + '.', true).objects;
@@ -343,8 +353,14 @@ class BucketStore : public Store {
   void take_log() const {
     constexpr int most_tries = 3;
     for (int tries = 1;; ++tries) try {
-        log_.read();
-        return log_.take_numbers();
+        if (log_.read()) return log_.take_numbers({});
+        // Owners put a list before anything else. So what is there was brought from elsewhere.
+        BucketLog::Contents brought;
+        for (const auto& one : look_at_steps(place_, at_.steps_there())) {
+          brought.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
+          brought.given = std::max(brought.given, one.save.sequence);
+        }
+        return log_.take_numbers(brought);
       } catch (const Error& error) {
         check_owner();
         if (error.code() != Code::busy || tries == most_tries) throw;
@@ -353,10 +369,10 @@ class BucketStore : public Store {
   Recovered recover_alone() const {
     Recovered found;
     // The fence comes first: from here on no former owner commits, and what it has begun may go.
-    if (policy_.read_only) {
-      log_.read();
-    } else {
+    if (!policy_.read_only) {
       take_log();
+    } else if (!log_.read()) {
+      return found;
     }
     auto client = files_.client();
     const auto key = BucketFiles::key_of(place_.directory) + '/';
@@ -378,10 +394,10 @@ class BucketStore : public Store {
     for (const auto& one : objects) client->remove(one.key, one.tag);
     return found;
   }
-  // By the log, and not by a listing, which may be older than it.
+  // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
-    if (policy_.read_only) log_.read();
-    return look_at_steps(place_, log_.steps());
+    const bool has_log = !policy_.read_only || log_.read();
+    return look_at_steps(place_, has_log ? log_.steps() : at_.steps_there());
   }
   // The steps that expire; other programs are told which stay.
   std::vector<std::int64_t> expired(std::vector<CatalogEntry> entries) const {
