@@ -48,6 +48,14 @@ def add_places(parser, name):
                         help=f"for directories and logs; emptied (default: DIR/{name})")
 
 
+def install(*lists):
+    """Installs what is missing of lists of packages in scripts/lib.sh."""
+    packages = " ".join(f'"${{{name}[@]}}"' for name in lists)
+    if subprocess.run(["bash", "-c", f'. "$0" && install_missing {packages}', ROOT / "scripts/lib.sh"],
+                      check=False).returncode != 0:
+        sys.exit(1)
+
+
 def check_words(parser, option, words, known):
     """Ends the program if a word of a list is unknown."""
     for word in words or ():
