@@ -1,10 +1,13 @@
 #pragma once
-/// The name by which other machines know this one.
+/// How machines are told apart.
 #include <string>
 
 namespace cairn {
 
-/// Empty if the system does not tell.
+/// The name by which other machines know this one. Empty if the system does not tell.
 std::string host_name();
+
+/// Names the kernel that runs here, since it was started. Empty if the system does not tell.
+std::string boot_identity();
 
 }  // namespace cairn

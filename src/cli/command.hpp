@@ -53,5 +53,6 @@ void add_view(Tool&);
 void add_report(Tool&);
 void add_xdmf(Tool&);
 void add_selftest(Tool&);
+void add_second_process(Tool&);
 
 }  // namespace cairn::cli

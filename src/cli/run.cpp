@@ -128,6 +128,7 @@ int run_tool(int argc, char** argv, const Address& here) {
     add_stats(tool);
     add_report(tool);
     add_selftest(tool);
+    add_second_process(tool);
     add_make_pages(tool);
 #endif
     refuse_what_does_not_fit(tool.app);

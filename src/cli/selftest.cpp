@@ -1,4 +1,5 @@
-// cairn selftest checks in a second whether this installation keeps its promises.
+// cairn selftest checks in a second whether this installation keeps its promises, or whether a file
+// system keeps those that Cairn relies on.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "cairn/log.hpp"
 #include "cairn/version.hpp"
 #include "cli/command.hpp"
+#include "cli/file_system_selftest.hpp"
 #include "cli/print.hpp"
 #include "layout/offsets.hpp"
 #include "store/contents/format.hpp"
@@ -146,18 +148,38 @@ void run(Tool& tool, const std::string& given) {
 }  // namespace
 
 void add_selftest(Tool& tool) {
-  auto directory = std::make_shared<std::string>();
-  auto* command = tool.app.add_subcommand("selftest", "Try this installation, in a second");
-  command->add_option("DIRECTORY", *directory,
-                      "Where to make its directory; default: the directory for temporary files");
+  struct Given {
+    std::string directory, through;
+    bool file_system = false;
+  };
+  auto given = std::make_shared<Given>();
+  auto* command = tool.app.add_subcommand("selftest", "Try this installation, or a file system");
+  auto* directory = command->add_option(
+      "DIRECTORY", given->directory,
+      "Where to make its directory; default: the directory for temporary files");
+  auto* file_system =
+      command
+          ->add_flag("--file-system", given->file_system,
+                     "Try whether checkpoints may be kept in DIRECTORY")
+          ->needs(directory);
+  command
+      ->add_option("--through", given->through,
+                   "What runs a command on a second host, such as 'ssh n2'")
+      ->type_name("COMMAND")
+      ->needs(file_system);
   add_json(*command, tool);
   command->footer(
       "Saves in both formats, damages the newest checkpoint and restores the one before, in a\n"
       "directory of its own, removed unless something fails. Exit status: 0 success, 2 failure.\n\n"
+      "--file-system: exit status 0 if checkpoints may be kept there; 1 if only with an option\n"
+      "that it names, or not at all; 2 if that cannot be tried.\n\n"
       "Examples:\n"
       "  cairn selftest\n"
-      "  cairn selftest /scratch/$USER      also tries that file system");
-  command->callback([&tool, directory] { run(tool, *directory); });
+      "  cairn selftest /scratch/$USER --file-system --through 'srun -N1 -n1 -w n2'");
+  command->callback([&tool, given] {
+    given->file_system ? selftest_file_system(tool, given->directory, given->through)
+                       : run(tool, given->directory);
+  });
 }
 
 }  // namespace cairn::cli

@@ -214,6 +214,7 @@ class JsonPage : public testing::Test {
     hold("cairn merge", {"merge", at("merged"), at("again")});
     hold("cairn xdmf", {"xdmf", run});
     hold("cairn selftest", {"selftest", at("")});
+    hold("cairn selftest --file-system", {"selftest", at(""), "--file-system"});
   }
 
   void damaged_ones() {

@@ -1,11 +1,10 @@
-// cairn selftest, and cairn stats on checkpoints of this program and of others.
+// cairn stats on checkpoints of this program and of others.
 #include <gmock/gmock.h>
 
 #include <filesystem>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/group.hpp"
-#include "cairn/version.hpp"
 #include "cli/tool.hpp"
 #include "support/says.hpp"
 
@@ -132,20 +131,6 @@ TEST(Stats, OfTheNodesWithWhatWouldBeLost) {
   EXPECT_EQ(ran.status, 0) << ran.err;
   EXPECT_TRUE(ran.json()["on_nodes"]["since_home_seconds"].is_null());
   EXPECT_EQ(run_tool({"stats", directory, "--node", "there"}).status, 2);
-}
-
-TEST(SelfTest, TriesBothFormatsAndLeavesNothing) {
-  ScratchDirectory scratch;
-  const auto ran = run_tool({"selftest", scratch.path().string()});
-  EXPECT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.err, "");
-  EXPECT_THAT(ran.out, testing::StartsWith(std::string("cairn ") + version() + "\n  compiler: "));
-  EXPECT_THAT(ran.out, HasSubstr("\nbundle: saved"));
-  EXPECT_THAT(ran.out, testing::EndsWith("all is well\n"));
-  EXPECT_EQ(scratch.listing(), std::vector<std::string>{});
-  const auto nowhere = run_tool({"selftest", (scratch.path() / "nowhere").string()});
-  EXPECT_EQ(nowhere.status, 2);
-  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
 }
 
 TEST(Stats, CheckpointsOfOthersHaveNone) {

@@ -79,7 +79,7 @@ FACES = {
     "session": {"engine", "job/prefix", "nodes/node_file", "option_text", "restore/find_tensor",
         "schedule/run_history"},
     "tools": {"colours", "convert_checkpoint", "dcp_import", "diff", "diff_sample", "draw",
-        "element_numbers", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
+        "element_numbers", "file_system_trial", "image", "node_saves", "progress", "read_tensor", "repair", "run_report",
         "safetensors", "sample", "slice_map", "value_statistics", "verify", "verify_beside", "zarr_export"},
 }
 # A face has at most this many of a hundred headers of its room ...

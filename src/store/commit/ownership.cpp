@@ -10,8 +10,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <locale>
 #include <mutex>
 #include <thread>
 #include <tuple>
@@ -35,14 +33,6 @@ std::string process_namespace() {
   std::error_code error;
   const auto target = std::filesystem::read_symlink("/proc/self/ns/pid", error);
   return error ? "" : target.string();
-}
-
-std::string boot_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  file.imbue(std::locale::classic());
-  std::string text;
-  std::getline(file, text);
-  return text;
 }
 
 OwnerRecord own_record() {

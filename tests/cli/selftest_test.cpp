@@ -1,0 +1,86 @@
+// cairn selftest, of an installation and of a file system.
+#include <gmock/gmock.h>
+
+#include "cairn/version.hpp"
+#include "cli/tool.hpp"
+#include "support/says.hpp"
+
+namespace cairn::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+using Listing = std::vector<std::string>;
+
+TEST(SelfTest, TriesBothFormatsAndLeavesNothing) {
+  ScratchDirectory scratch;
+  const auto ran = run_tool({"selftest", scratch.path().string()});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_THAT(ran.out, StartsWith(std::string("cairn ") + version() + "\n  compiler: "));
+  EXPECT_THAT(ran.out, HasSubstr("\nbundle: saved"));
+  EXPECT_THAT(ran.out, EndsWith("all is well\n"));
+  EXPECT_EQ(scratch.listing(), Listing{});
+  const auto nowhere = run_tool({"selftest", (scratch.path() / "nowhere").string()});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
+}
+
+TEST(SelfTestOfAFileSystem, SaysWhatItFoundAndLeavesNothing) {
+  ScratchDirectory scratch;
+  const auto ran = run_tool({"selftest", scratch.path().string(), "--file-system"});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_THAT(ran.out, HasSubstr("\n  a rename replaces at once: good: 1000 renames"));
+  EXPECT_THAT(ran.out, HasSubstr("\n  locks: good: they exclude another process\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\ntwo hosts were not tried"));
+  EXPECT_THAT(ran.out, EndsWith("\ncheckpoints may be kept here\n"));
+  EXPECT_EQ(scratch.listing(), Listing{});
+}
+
+TEST(SelfTestOfAFileSystem, NeedsADirectoryAndASecondHost) {
+  ScratchDirectory scratch;
+  const auto place = scratch.path().string();
+  EXPECT_EQ(run_tool({"selftest", "--file-system"}).status, 2);
+  EXPECT_EQ(run_tool({"selftest", place, "--through", "ssh n2"}).status, 2);
+  const auto nowhere = run_tool({"selftest", place + "/nowhere", "--file-system"});
+  EXPECT_EQ(nowhere.status, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
+  // What starts the process may print lines of its own.
+  const auto here =
+      run_tool({"selftest", place, "--file-system", "--through", "echo hello; env A=b"});
+  EXPECT_EQ(here.status, 2);
+  EXPECT_THAT(here.err, Says("--through leads to this host"));
+  const auto dead = run_tool({"selftest", place, "--file-system", "--through", "true"});
+  EXPECT_EQ(dead.status, 2);
+  EXPECT_THAT(dead.err, Says("the second process has ended"));
+  EXPECT_EQ(scratch.listing(), Listing{});
+}
+
+// A tool that is killed cannot remove what it wrote: its second process does.
+TEST(SelfTestOfAFileSystem, WhatAKilledOneWroteIsRemoved) {
+  ScratchDirectory scratch;
+  const auto ours = (scratch.path() / "cairn-file-system-1").string();
+  std::filesystem::create_directory(ours);
+  const auto ran = run_program(
+      {"/bin/sh", "-c",
+       "printf '" + ours + "\\nput file text\\nread file\\n' | '" CAIRN_TOOL "' second-process"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "cairn: written\ncairn: text\n");
+  EXPECT_EQ(scratch.listing(), Listing{});
+}
+
+TEST(SelfTestOfAFileSystem, NothingElseIsRemoved) {
+  ScratchDirectory scratch;
+  const auto theirs = (scratch.path() / "theirs").string();
+  std::filesystem::create_directory(theirs);
+  const auto ran =
+      run_program({"/bin/sh", "-c", "echo '" + theirs + "' | '" CAIRN_TOOL "' second-process"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(scratch.listing(), Listing{"theirs"});
+}
+
+}  // namespace
+}  // namespace cairn::test
