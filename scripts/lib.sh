@@ -34,8 +34,9 @@ test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hd
   abigail-tools ca-certificates python3 python3-venv python3-dev pybind11-dev gfortran clang libclang-rt-dev lld strace)
 # Packages for the tests under Slurm; scripts go on without them.
 slurm_packages=(slurmctld slurmd slurm-client munge)
-# Packages of the campaign of power failures.
+# Packages of single campaigns.
 power_packages=(libfuse3-dev pkg-config xfsprogs btrfs-progs)
+mutant_packages=(python3-clang)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }
 
