@@ -171,6 +171,50 @@ TEST_P(WindowDense, ATensorOfWhichAllTravelsIsCopiedAtTheCall) {
   });
 }
 
+// Whatever is stored how: small slices and captured tensors are the application's after the call.
+TEST_P(WindowDense, WhatIsSmallOrCapturedMayChangeAtOnce) {
+  const auto body = [&](Storage storage) {
+    options_.write.file_system = files_ = std::make_shared<io::MemoryFileSystem>();
+    run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+      const std::int64_t size = 30'000;
+      std::vector<double> small(500), captured(static_cast<std::size_t>(size)), stays = captured;
+      State state;
+      state.store(storage);
+      for (auto [key, values] :
+           {std::pair{"small", &small}, {"captured", &captured}, {"stays", &stays}}) {
+        const auto mine = std::ssize(*values);
+        auto tensor = slice(values->data(), {group->size() * mine}, {group->rank() * mine}, {mine});
+        tensor.captured = values == &captured;
+        state.add(key, tensor);
+      }
+      auto options = options_;
+      const auto queue = std::make_shared<test::HeldTasks>();
+      options.async.queue = queue;
+      CheckpointManager manager(group, "/run", options);
+      const auto set = [](std::vector<double>& values, double to) {
+        values.assign(values.size(), to);
+      };
+      for (int step = 1; step <= 3; ++step) {
+        set(small, step), set(captured, step + 0.25), set(stays, step + 0.5);
+        queue->is_held = true;  // nothing is written before the release
+        const auto handle = manager.save_async(step, state, {.until = Until::released});
+        set(small, -1), set(captured, -1);
+        handle.release();
+        set(stays, -1);
+        queue->is_held = false;
+        queue->drain();
+        manager.wait();
+        manager.restore(step, state);
+        EXPECT_EQ(small, std::vector<double>(small.size(), step));
+        EXPECT_EQ(captured, std::vector<double>(captured.size(), step + 0.25));
+        EXPECT_EQ(stays, std::vector<double>(stays.size(), step + 0.5));
+      }
+    });
+  };
+  body(Storage::automatic);
+  kinds(body);
+}
+
 // Memory that only the thread that saves reads, as that of a device.
 class OtherMemory : public SliceMemory {
  public:

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -39,7 +41,7 @@ class WindowPieces : public testing::Test {
                  .part = Box::whole({rows, 8}),
                  .bytes = 8 * rows});
   }
-  void open(std::uint64_t round = 0) {
+  void open(std::uint64_t round = 0, bool protects = false) {
     window_.open(
         round,
         [this](std::int64_t size) -> Window::Room {
@@ -47,13 +49,14 @@ class WindowPieces : public testing::Test {
           room_.resize(static_cast<std::size_t>(size));
           return {room_};
         },
-        false);
+        protects);
   }
   // The next piece, as the writing thread gets it. `between` is called after each of its chunks.
   std::vector<std::byte> take(const std::function<void()>& between = [] {}) {
     std::vector<std::byte> got, buffer;
     window_.write_next(
-        [&](std::span<const std::byte> bytes, bool) {
+        [&](std::span<const std::byte> bytes, bool stay) {
+          stay_ += stay ? 's' : '-';
           got.insert(got.end(), bytes.begin(), bytes.end());
           between();
         },
@@ -69,6 +72,7 @@ class WindowPieces : public testing::Test {
   std::vector<std::byte> bytes_, was_, room_;
   std::shared_ptr<SliceMemory> strided_;
   int rooms_ = 0;
+  std::string stay_;  // of each chunk: 's' if it stays where it is
   Window window_;
 };
 
@@ -103,7 +107,10 @@ TEST_F(WindowPieces, OnlyTheRestIsCopied) {
       if (++taken == chunks) release();
     });
     EXPECT_TRUE(first == expected(0, 2 * mib + 100));
+    EXPECT_EQ(std::exchange(stay_, ""),
+              std::string("---sss").substr(static_cast<std::size_t>(3 - chunks), 3));
     EXPECT_TRUE(take() == expected(2 * mib + 333, 4096));
+    EXPECT_EQ(std::exchange(stay_, ""), "s");
     // Each piece begins on a page of the copy.
     const std::size_t left[] = {2 * mib + 100, mib + 100, 100, 0};
     EXPECT_EQ(room_.size(), (left[chunks] + 4095) / 4096 * 4096 + 4096);
@@ -175,21 +182,45 @@ TEST_F(WindowPieces, TheTimeThatReleaseTakesIsThatOfOneSave) {
   EXPECT_EQ(window_.held_seconds(), 0);
 }
 
+// What was written to protected memory during one save does not fail the next one.
+TEST_F(WindowPieces, ABrokenPromiseIsOfOneSave) {
+  for (int i = 0; i < 2; ++i) {
+    add(0, bytes_.size());
+    open(0, true);
+    if (i == 0) {
+      bytes_[mib] ^= std::byte{1};
+      bytes_[mib] ^= std::byte{1};  // found though its bytes are as they were
+      EXPECT_THROW(take(), Error);
+    } else {
+      EXPECT_TRUE(take() == was_);
+    }
+    window_.close();
+    window_.clear();
+  }
+}
+
 // A window that was closed early, as by a failed save, serves the next one from its beginning.
 TEST_F(WindowPieces, ItServesAgainAfterAnEarlyEnd) {
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     bytes_ = was_;
     add(0, 2 * mib);
     add(2 * mib, 500);
     open();
     if (i == 1) take();
     if (i == 2) window_.release();
+    if (i == 3) {
+      EXPECT_THROW(take([] { throw std::bad_alloc(); }), std::bad_alloc);
+    }
+    const int before = rooms_;
     window_.close();
-    window_.release();  // waits for nothing
+    window_.release();  // does nothing
+    EXPECT_EQ(rooms_, before);
     window_.clear();
   }
   add(7, mib + 3);
   open();
+  window_.release();
+  spoil();
   EXPECT_TRUE(take() == expected(7, mib + 3));
 }
 
