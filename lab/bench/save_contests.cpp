@@ -253,8 +253,9 @@ Contestant pieces(Arena& arena) {
               }};
 }
 
-// A save that leaves the state where it is for a part of the time that its write takes. Its time is
-// that of the call and of release() together.
+// A save that leaves the state where it is for a part of the time that the write of the last turn
+// took: that time differs twofold from turn to turn. Its time is that of the call and of release()
+// together.
 Contestant released(Arena& arena, const std::string& what, double part, KeeperPtr one) {
   const auto blocked = std::make_shared<Time>();
   const auto write = std::make_shared<double>(0);  // seconds
@@ -286,6 +287,7 @@ Contestant released(Arena& arena, const std::string& what, double part, KeeperPt
                 const auto handle = save();
                 arena.ranks.barrier();
                 *blocked = now() - begin;
+                const auto window = now();
                 if (part < 1) {
                   std::this_thread::sleep_for(std::chrono::duration<double>(part * *write));
                 } else {
@@ -299,6 +301,8 @@ Contestant released(Arena& arena, const std::string& what, double part, KeeperPt
                 blocked->seconds += release.seconds;
                 blocked->cpu_seconds += release.cpu_seconds;
                 handle.wait_written();
+                arena.ranks.barrier();
+                *write = (now() - window).seconds;
                 if (!handle.blocked_because().empty()) {
                   throw std::runtime_error("a save until released was another one");
                 }
