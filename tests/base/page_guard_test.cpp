@@ -75,6 +75,24 @@ TEST_P(Guarded, AfterTheEndEverythingIsAsBefore) {
   }
 }
 
+// Memory that the program may only read, such as constants, is not writable afterwards.
+TEST_P(Guarded, WhatMayOnlyBeReadStaysSo) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::write(pipe[1], "hellohello", 10), 10);  // no read waits
+  ASSERT_EQ(::mprotect(bytes_ + 4 * page, 4 * page, PROT_READ), 0);
+  auto one = guard({{bytes_, 12 * page, 1}});
+  ASSERT_TRUE(one);
+  bytes_[9 * page] = std::byte{3};
+  EXPECT_EQ(one->written(), 1u);
+  one.reset();
+  EXPECT_EQ(::read(pipe[0], bytes_ + 5 * page, 5), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(::read(pipe[0], bytes_ + page, 5), 5);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 TEST_P(Guarded, SeveralAtATime) {
   const auto one = guard({{bytes_, 4 * page, 1}});
   const auto other = guard({{bytes_ + 4 * page, 4 * page, 2}});
