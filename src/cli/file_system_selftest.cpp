@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -156,11 +157,13 @@ struct Tried {
 
 // With a second process on this host, or on the one that `through` leads to.
 Tried try_with(const std::string& through, const fs::path& in) {
-  const OwnDirectory directory(in);
+  std::optional<OwnDirectory> directory;  // removed when the other process has ended
   StartedProcess other(through);
   Tried tried;
   try {
-    other.begin_in(directory.path());
+    // Once there is a directory, the other process knows it, and removes it if this one is killed.
+    directory.emplace(in);
+    other.begin_in(directory->path());
     const auto who = other.run("who");
     tried.with = who.substr(who.find(' ') + 1);
     // A host that says nothing of its kernel counts as this one.
@@ -174,7 +177,7 @@ Tried try_with(const std::string& through, const fs::path& in) {
   }
   TrialOptions options;
   options.other_host = tried.other_host;
-  tried.trials = try_file_system({io::posix_file_system(), directory.path()}, other, options);
+  tried.trials = try_file_system({io::posix_file_system(), directory->path()}, other, options);
   return tried;
 }
 
@@ -213,7 +216,7 @@ const char* verdict(Fitness worst) {
 // Does errands until the first process ends. If that comes without a word, what it made is removed
 // here.
 int do_errands() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
   std::string line;
   if (!std::getline(std::cin, line)) return 2;
   const fs::path directory = line;
@@ -232,7 +235,7 @@ int do_errands() {
   }
   std::error_code error;
   fs::remove_all(directory, error);
-  return 2;
+  ::_exit(2);  // without waiting for a watch
 }
 
 }  // namespace

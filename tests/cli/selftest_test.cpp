@@ -33,7 +33,7 @@ TEST(SelfTestOfAFileSystem, SaysWhatItFoundAndLeavesNothing) {
   const auto ran = run_tool({"selftest", scratch.path().string(), "--file-system"});
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
   EXPECT_EQ(ran.err, "");
-  EXPECT_THAT(ran.out, HasSubstr("\n  a rename replaces at once: good: 1000 renames"));
+  EXPECT_THAT(ran.out, HasSubstr("\n  a rename replaces at once: good: "));
   EXPECT_THAT(ran.out, HasSubstr("\n  locks: good: they exclude another process\n"));
   EXPECT_THAT(ran.out, HasSubstr("\ntwo hosts were not tried"));
   EXPECT_THAT(ran.out, EndsWith("\ncheckpoints may be kept here\n"));
@@ -59,17 +59,22 @@ TEST(SelfTestOfAFileSystem, NeedsADirectoryAndASecondHost) {
   EXPECT_EQ(scratch.listing(), Listing{});
 }
 
-// A tool that is killed cannot remove what it wrote: its second process does.
+// A tool that is killed cannot remove what it wrote: its second process does, though nobody reads
+// its answers.
 TEST(SelfTestOfAFileSystem, WhatAKilledOneWroteIsRemoved) {
-  ScratchDirectory scratch;
-  const auto ours = (scratch.path() / "cairn-file-system-1").string();
-  std::filesystem::create_directory(ours);
-  const auto ran = run_program(
-      {"/bin/sh", "-c",
-       "printf '" + ours + "\\nput file text\\nread file\\n' | '" CAIRN_TOOL "' second-process"});
-  EXPECT_EQ(ran.status, 2);
-  EXPECT_EQ(ran.out, "cairn: written\ncairn: text\n");
-  EXPECT_EQ(scratch.listing(), Listing{});
+  for (const char* unread : {"", "mkfifo pipe && exec 3<>pipe 4>pipe 3<&- 1>&4 && "}) {
+    ScratchDirectory scratch;
+    const auto place = scratch.path().string();
+    std::filesystem::create_directory(scratch.path() / "cairn-file-system-1");
+    const auto ran =
+        run_program({"/bin/sh", "-c",
+                     "cd '" + place + "' && " + unread + "printf '" + place +
+                         "/cairn-file-system-1\\nput file text\\nread file\\n' | '" CAIRN_TOOL
+                         "' second-process"});
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_EQ(ran.out, *unread ? "" : "cairn: written\ncairn: text\n");
+    EXPECT_EQ(scratch.listing(), *unread ? Listing{"pipe"} : Listing{});
+  }
 }
 
 TEST(SelfTestOfAFileSystem, NothingElseIsRemoved) {
