@@ -15,8 +15,10 @@ namespace cairn {
 /// The progress of a save that save_async began. Each of the first three stages includes those
 /// before it.
 enum class SaveStage {
-  captured,   ///< the application may write its arrays again; with Until::released after release()
-  written,    ///< this rank's bytes are durable; when all ranks' are, a restart completes the save
+  captured,  ///< the application may write its arrays again; with Until::released after release()
+  /// This rank's bytes are durable; when all ranks' are, a restart completes the save, other than
+  /// in an object store.
+  written,
   committed,  ///< it is a checkpoint, as after save()
   skipped,    ///< nothing was saved: WhenBusy::skip
   replaced,   ///< given up for a later save: WhenBusy::replace

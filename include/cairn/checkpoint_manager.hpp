@@ -57,13 +57,13 @@ class CheckpointManager {
 
   /// Copies the state and returns: the application may write its arrays again. Each rank then
   /// writes its bytes without the others. Once the bytes of all ranks are durable, a restart
-  /// completes the save, whatever happens to the job. The next call of the manager that saves,
-  /// polls, waits or reads checkpoints commits it. Such a call waits for the bytes, except poll,
-  /// and except save_async, which does what AsyncOptions::when_busy says. The checkpoint is then
-  /// like any other. Errors in the state or the directory are thrown here, as by save(); later
-  /// errors are in the handle and in the log, and a later call throws them. The destructor waits
-  /// for the bytes and commits nothing: an error in the log names the save that only a restart
-  /// completes, and, on a rank where it has failed, the reason.
+  /// completes the save, whatever happens to the job, other than in an object store. The next call
+  /// of the manager that saves, polls, waits or reads checkpoints commits it. Such a call waits for
+  /// the bytes, except poll, and except save_async, which does what AsyncOptions::when_busy says.
+  /// The checkpoint is then like any other. Errors in the state or the directory are thrown here,
+  /// as by save(); later errors are in the handle and in the log, and a later call throws them. The
+  /// destructor waits for the bytes and commits nothing: an error in the log names the save that
+  /// only a restart completes, and, on a rank where it has failed, the reason.
   SaveHandle save_async(std::int64_t step, const State& state, const SaveOptions& options = {});
   /// Advances the pending saves as far as possible without waiting for bytes. Returns true if none
   /// is pending. It also advances the flush from the nodes to the directory

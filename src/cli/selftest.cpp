@@ -16,6 +16,7 @@
 #include "cli/command.hpp"
 #include "cli/file_system_selftest.hpp"
 #include "cli/print.hpp"
+#include "io/local_path.hpp"
 #include "layout/offsets.hpp"
 #include "store/contents/format.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -157,11 +158,10 @@ void add_selftest(Tool& tool) {
   auto* directory = command->add_option(
       "DIRECTORY", given->directory,
       "Where to make its directory; default: the directory for temporary files");
-  auto* file_system =
-      command
-          ->add_flag("--file-system", given->file_system,
-                     "Try whether checkpoints may be kept in DIRECTORY")
-          ->needs(directory);
+  auto* file_system = command
+                          ->add_flag("--file-system", given->file_system,
+                                     "Try whether checkpoints may be kept in DIRECTORY")
+                          ->needs(directory);
   command
       ->add_option("--through", given->through,
                    "What runs a command on a second host, such as 'ssh n2'")
@@ -177,6 +177,12 @@ void add_selftest(Tool& tool) {
       "  cairn selftest\n"
       "  cairn selftest /scratch/$USER --file-system --through 'srun -N1 -n1 -w n2'");
   command->callback([&tool, given] {
+    if (io::is_address(given->directory)) {
+      throw Error(Code::unsupported, cat("there is no self-test of ", given->directory),
+                  "it tries file systems",
+                  "A manager refuses a server without conditional puts when it is made there.")
+          .at(given->directory);
+    }
     given->file_system ? selftest_file_system(tool, given->directory, given->through)
                        : run(tool, given->directory);
   });

@@ -155,6 +155,15 @@ void run(Tool& tool, const XdmfArguments& given) {
     throw Error(Code::invalid_argument, cat("--json and -o ", given.output, " both print"), "",
                 "Leave one of them out.");
   }
+  const auto refuse_address = [](const std::string& path) {
+    if (!io::is_address(path)) return;
+    throw Error(Code::unsupported, cat("there is no XDMF for ", path),
+                "ParaView and VTK read the data files in place",
+                "Download the checkpoints, and run this there.")
+        .at(path);
+  };
+  refuse_address(given.target);
+  if (!streams) refuse_address(given.output);
   const auto all =
       series_of(tool.at(streams ? std::filesystem::absolute(given.target).string() : given.target));
   if (given.output.empty()) {

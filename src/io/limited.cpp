@@ -127,8 +127,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   static Error not_answering(const Operation& operation, const char* action, const Path& path) {
     const Seconds so_long = Clock::now() - operation.began;
+    // One that begins when its caller's time is over has not waited itself.
+    const bool waited = so_long >= std::chrono::milliseconds(1);
     return Error(Code::io, cat("cannot ", action),
-                 cat("the storage has not answered for ", so_long.count(), " seconds"),
+                 cat("the storage has not answered ",
+                     waited ? cat("for ", fixed_text(so_long.count(), 3), " seconds")
+                            : "earlier file operations"),
                  "Until it does, every file operation of this rank fails. Try again later; "
                  "checkpoints that are there stay as they are.")
         .at(path.string());

@@ -369,17 +369,21 @@ void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
   if (pending.handle->process != ::getpid() || pending.cancelled) return;
   const auto save = cat(what, " of step ", pending.asked.step);
   if (const auto failure = error_of(std::exchange(pending.failure, nullptr))) {
-    const auto error = with_way_out(*failure,
-                                    "Until another save commits, a restart may still "
-                                    "complete it.");
+    const auto error = store.completes_written()
+                           ? with_way_out(*failure,
+                                          "Until another save commits, a restart may still "
+                                          "complete it.")
+                           : *failure;
     log(level, cat(save, " failed on rank ", job.rank(),
                    " when no call was left to throw it: ", error.what()));
     pending.handle->fail(error);
     pending.handle->stage = SaveStage::failed;
   } else if (job.root() && !pending.result.merged) {
-    log(level, cat(save, " is not committed: the manager ended before that, without wait(). The ",
-                   "next manager that saves in ", job.directory.string(),
-                   " completes it, if the bytes of all ranks were written."));
+    log(level,
+        cat(save, " is not committed: the manager ended before that, without wait(). The ",
+            "next manager that saves in ", job.directory.string(),
+            store.completes_written() ? " completes it, if the bytes of all ranks were written."
+                                      : " removes it."));
   }
 } catch (...) {  // only messages are lost
 }

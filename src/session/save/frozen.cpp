@@ -133,6 +133,7 @@ bool same_place(const StoredTensor& a, const StoredTensor& b) {
 std::string why_not_frozen(const Job& job) {
   const auto& options = job.options;
   if (!format_of(options.store.format).has_data_files()) return "only bundles share data files";
+  if (job.part_bytes > 0) return "an object belongs to one checkpoint";
   if (writer_of(job).writes_together() || !job.places.served_by.empty()) {
     return "only Writer::posix shares data files, where each rank is an io rank";
   }

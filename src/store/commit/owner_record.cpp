@@ -72,9 +72,9 @@ std::string describe(const OwnerRecord& record) {
 
 void require_path(const io::Path& directory) {
   if (!io::is_address(directory)) return;
-  throw Error(Code::unsupported, cat("only a job can own ", directory.string()),
-              "it is in a bucket, whose owner renews a lease",
-              "Let a manager keep or remove checkpoints there, or convert one to a directory.")
+  throw Error(Code::unsupported, cat("this cannot be done in ", directory.string()),
+              "it is in a bucket, where files are neither renamed nor locked",
+              "Do it in a download of the whole directory, and upload what has changed.")
       .at(directory.string());
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "io/local_path.hpp"
 #include "layout/hdf5/hdf5_seal.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/commit/staging_directory.hpp"
@@ -263,12 +264,19 @@ std::optional<LostCheckpoint> find_lost_at(io::FileSystem& files, const io::Path
   }
 }
 
+const char* index_way_out(const io::Path& prefix) {
+  return io::is_address(prefix)
+             ? "cairn verify --repair puts the index back, whose copy is there, in a download of "
+               "the whole directory. Upload it from there."
+             : "cairn verify --repair puts the index back, whose copy is there.";
+}
+
 Error lost_error(const LostCheckpoint& lost) {
   auto file = format_of(lost.format).main_file(lost.prefix).string();
   return Error(Code::data_loss, cat("the checkpoint ", lost.prefix.string(), " is lost"), lost.why,
                lost.spare.empty()
                    ? "Restore another checkpoint; a save of this one replaces what is left."
-                   : "cairn verify --repair puts the index back, whose copy is there.")
+                   : index_way_out(lost.prefix))
       .at(std::move(file));
 }
 

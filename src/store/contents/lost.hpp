@@ -41,6 +41,8 @@ std::map<std::int64_t, LostCheckpoint> find_lost_steps(io::FileSystem&, const io
                                                        const commit::Naming&);
 std::optional<LostCheckpoint> find_lost_at(io::FileSystem&, const io::Path& prefix);
 
+/// What the user can do if an index's copy is there.
+const char* index_way_out(const io::Path& prefix);
 /// The error data_loss, with what the user can do.
 Error lost_error(const LostCheckpoint&);
 

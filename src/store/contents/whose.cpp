@@ -7,6 +7,7 @@
 #include "layout/bundle/meta.hpp"
 #include "store/commit/names.hpp"
 #include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
 #include "store/contents/notes.hpp"
 
 namespace cairn {
@@ -41,7 +42,7 @@ void require_in_place(const IndexFile& loaded, const CheckpointContents& content
         .at(format_of(contents.format).main_file(contents.prefix).string());
   };
   if (!loaded.foreign.empty()) {
-    refuse(loaded.foreign, "cairn verify --repair puts the index back, whose copy is there.");
+    refuse(loaded.foreign, index_way_out(contents.prefix));
   }
   if (const auto why = misplaced(contents); !why.empty()) {
     refuse(why, "Give it the name back that it had, or another than those of the job.");
