@@ -369,21 +369,19 @@ void Completion::tell_unfinished(PendingSave& pending, LogLevel level,
   if (pending.handle->process != ::getpid() || pending.cancelled) return;
   const auto save = cat(what, " of step ", pending.asked.step);
   if (const auto failure = error_of(std::exchange(pending.failure, nullptr))) {
-    const auto error = store.completes_written()
-                           ? with_way_out(*failure,
-                                          "Until another save commits, a restart may still "
-                                          "complete it.")
-                           : *failure;
+    const auto error = with_way_out(*failure,
+                                    "Until another save commits, a restart may still "
+                                    "complete it.");
     log(level, cat(save, " failed on rank ", job.rank(),
                    " when no call was left to throw it: ", error.what()));
     pending.handle->fail(error);
     pending.handle->stage = SaveStage::failed;
   } else if (job.root() && !pending.result.merged) {
-    log(level,
-        cat(save, " is not committed: the manager ended before that, without wait(). The ",
-            "next manager that saves in ", job.directory.string(),
-            store.completes_written() ? " completes it, if the bytes of all ranks were written."
-                                      : " removes it."));
+    const auto& prepared = pending.prepared;
+    log(level, cat(save, " is not committed: the manager ended before that, without wait()",
+                   prepared ? cat(". The next manager that saves in ", job.directory.string(), ' ',
+                                  prepared->draft.files().left_behind(), '.')
+                            : "."));
   }
 } catch (...) {  // only messages are lost
 }

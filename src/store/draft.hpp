@@ -133,6 +133,8 @@ class DraftFiles {
   /// Writes a writer's part record and makes it durable, together with the names of all that the
   /// writer wrote.
   virtual void record(int writer, int writers, std::string_view bytes) const = 0;
+  /// What the next owner does with the save if it is left as it is, in words.
+  virtual const char* left_behind() const = 0;
   /// Whether each writer renames its data files to their final names after the ranks have agreed;
   /// the same on all ranks.
   virtual bool names_data() const = 0;

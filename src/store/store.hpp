@@ -47,8 +47,6 @@ class Store {
   /// Becomes the owner; a reader only checks that the place exists. Returns whether a commit may be
   /// a rename. Throws busy or not_found.
   virtual bool take() = 0;
-  /// Whether the next owner completes a save that all ranks have written, but that is not committed.
-  virtual bool completes_written() const { return true; }
   /// Collective. Completes saves that count, and removes the others. A reader of a store that is no
   /// directory only tells what an owner would remove.
   virtual Recovered recover(const Readers&) const = 0;

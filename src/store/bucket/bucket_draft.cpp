@@ -87,6 +87,7 @@ class BucketDraft : public DraftFiles {
   int count_with(int data_files) const override { return data_files + 1; }
   void set_num_files(int count) override { count_ = count; }
   void record(int, int, std::string_view) const override {}
+  const char* left_behind() const override { return "removes it"; }
   void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
   void committed() const override {}
   bool names_data() const override { return false; }

@@ -147,7 +147,6 @@ class BucketStore : public Store {
     }
     return true;
   }
-  bool completes_written() const override { return false; }
   void check_owner() const override {
     if (lease_) lease_->check();
   }

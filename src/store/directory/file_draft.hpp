@@ -57,6 +57,9 @@ class FileDraft final : public DraftFiles {
   int count_with(int data_files) const override;
   void set_num_files(int count) override { save_.num_files = count; }
   void record(int writer, int writers, std::string_view bytes) const override;
+  const char* left_behind() const override {
+    return "completes it, if the bytes of all ranks were written";
+  }
   bool names_data() const override { return !save_.direct && !commit::is_whole(save_.main); }
   void name(const std::set<int>& data_files) const override;
 

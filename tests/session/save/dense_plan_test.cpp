@@ -274,7 +274,7 @@ TEST(DensePlanning, RandomFilesAreCutIntoParts) {
     in_parts += plans[0].files_in_parts(0).size();
     if (HasFailure()) FAIL() << "in round " << round;
   }
-  EXPECT_GT(in_parts, 10u);
+  EXPECT_GT(in_parts, test::rounds(10u));
 }
 
 TEST(DensePlanning, RanksWriteThePartsThatTheyHave) {
