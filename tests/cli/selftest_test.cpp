@@ -28,6 +28,15 @@ TEST(SelfTest, TriesBothFormatsAndLeavesNothing) {
   EXPECT_THAT(nowhere.err, HasSubstr("nowhere"));
 }
 
+TEST(SelfTest, IsNotOfABucket) {
+  for (const auto& words :
+       {Listing{"selftest", "s3://b/run"}, Listing{"selftest", "s3://b/run", "--file-system"}}) {
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, Says("there is no self-test of s3://b/run"));
+  }
+}
+
 TEST(SelfTestOfAFileSystem, SaysWhatItFoundAndLeavesNothing) {
   ScratchDirectory scratch;
   const auto ran = run_tool({"selftest", scratch.path().string(), "--file-system"});

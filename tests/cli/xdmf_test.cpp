@@ -82,6 +82,15 @@ TEST_F(Xdmf, OneCheckpointShownFromElsewhere) {
   EXPECT_THAT(read_bytes(at("look/at.xdmf")), HasSubstr(">../run-3.data-00000-of-00001<"));
 }
 
+TEST_F(Xdmf, NotOfABucket) {
+  for (const auto& words : {std::vector<std::string>{"xdmf", "s3://b/run"},
+                            {"xdmf", "nowhere", "-o", "s3://b/x.xdmf"}}) {
+    const auto ran = run_tool(words);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, test::Says("there is no XDMF for s3://b/"));
+  }
+}
+
 TEST_F(Xdmf, ToAStreamWithWholePaths) {
   bundle("run-3", 2.5);
   const auto path = cat(">", at("run-3.data-00000-of-00001"), "<");

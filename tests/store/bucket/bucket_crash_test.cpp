@@ -1,12 +1,14 @@
 // A job in a bucket is stopped before any of its requests, and a request that was under way then
 // reaches the server before any request of the next job; answers and requests are lost; listings
 // are old. What was acknowledged is there, whole.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <iostream>
 
 #include "store/bucket/bucket_kit.hpp"
 #include "support/rounds.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -241,6 +243,26 @@ TEST_P(BucketCrash, WithAnAnswerThatIsLost) {
       ASSERT_EQ(opened, 1u);
     }
   }
+}
+
+// What a directory would complete, and would share, is said before somebody relies on it.
+TEST(BucketMessages, OfWhatIsLeftBehindAndOfFrozenTensors) {
+  auto server = std::make_shared<BucketServer>();
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view line) { told.append(line) += '\n'; });
+  auto options = options_in(server);
+  options.frozen.keys = {"base"};
+  {
+    StoryJob job(serial_group(), options, 8);
+    job.save(10, 1);
+    job.manager.save_async(20, job.state);
+  }
+  EXPECT_THAT(told, test::Says("frozen tensors are written in full: "));
+  EXPECT_THAT(told, test::Says("The next manager that saves in /run removes it."));
+  std::string wrong;
+  EXPECT_EQ(look_at_bucket(server, 8, wrong).size(), 1u);
+  EXPECT_EQ(wrong, "");
+  set_log_sink({});
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, BucketCrash, testing::ValuesIn(bucket_stories()),
