@@ -17,6 +17,7 @@
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
 #include "exchange/messages.hpp"
+#include "group/collectives.hpp"
 #include "store/bucket/bucket_draft.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
