@@ -57,7 +57,8 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
                 "Choose another destination, or say --overwrite to have it replaced.")
         .at(prefix.string());
   });
-  return engine.save(step, state);
+  const auto made = engine.save(step, state);
+  return whole ? format_of(named->kind).main_file(made).string() : made;
 }
 
 }  // namespace

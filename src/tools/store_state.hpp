@@ -10,7 +10,7 @@
 namespace cairn {
 
 /// Saves and commits the state at this prefix, in the same place in the order of commits that
-/// `origin` had. Returns the prefix. Throws the errors of convert_checkpoint. Collective over the
+/// `origin` had. Returns as convert_checkpoint does, and throws its errors. Collective over the
 /// ranks of the options.
 std::string store_state(const State&, const CheckpointMeta& origin, const Address& destination,
                         const ConvertOptions&);

@@ -82,6 +82,7 @@ TEST_F(Convert, InARunNothingIsSuperseded) {
     const auto was = meta(at("run/ckpt-20"));
     const auto ran = run_tool({"convert", "--overwrite", at("run/ckpt-20"), at(to)});
     ASSERT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(ran.out, at(to) + '\n');
     expect_same_save(was, meta(at("run/ckpt-20")));
     for (const auto& [step, info] : steps()) {
       EXPECT_EQ(info.newest, step == 40) << step;
