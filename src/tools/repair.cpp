@@ -246,7 +246,8 @@ bool Repairer::plan_metadata(const OwnIndex& index, std::int32_t number,
     return same.empty();
   });
   if (!same.empty()) return refuse(cat("its index is that of ", same));
-  auto made = new_metadata(files_, prefix_, index.contents, number);
+  auto made = new_metadata(files_, prefix_, index.contents, number,
+                           index.save_id.empty() ? "" : uuid_of(index.save_id));
   if (const auto* why = std::get_if<std::string>(&made)) return refuse(*why);
   const auto& now = std::get<NewMetadata>(made);
   identity_ = now.meta.uuid;

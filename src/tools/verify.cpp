@@ -66,10 +66,9 @@ class Verifier {
   };
 
   Finding& add(Kind kind, std::string what) {
-    report_.findings.emplace_back();
-    report_.findings.back().kind = kind;
-    report_.findings.back().what = std::move(what);
-    return report_.findings.back();
+    auto& finding = report_.findings.emplace_back();
+    finding.kind = kind, finding.what = std::move(what);
+    return finding;
   }
   Finding& add(Kind kind, std::string_view what, const StoredTensor& tensor) {
     auto& finding = add(
@@ -102,6 +101,7 @@ class Verifier {
   IndexFile loaded_;
   CheckpointContents contents_;
   std::map<std::int32_t, std::int64_t> sizes_;  // of the data files that exist
+  std::string save_id_;
   std::optional<std::int32_t> meta_file_;
   std::optional<std::size_t> meta_finding_;
   std::int64_t total_ = 0, unreferenced_ = 0;
@@ -203,6 +203,7 @@ void Verifier::list_data_files() {
                           " data files, which is more than any save makes"));
     return;
   }
+  save_id_ = found_save_id(*prefix_.files(), contents_);
   int missing = 0;
   const bool may_lack = contents_.meta && !contents_.meta->thinned.empty();
   for (std::int32_t file = 0; file < contents_.num_files; ++file) {
@@ -307,7 +308,6 @@ void Verifier::check_gap(OpenFile& in, std::int64_t begin, std::int64_t end) {
 void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
   const auto& index = loaded_.bytes;
   std::optional<std::int64_t> differs;
-  const auto length = static_cast<std::int64_t>(index.size());
   read(in, begin, in.size, [&](std::int64_t at, std::string_view bytes) {
     if (differs) return;
     const auto known = std::string_view(index).substr(
@@ -315,7 +315,7 @@ void Verifier::check_spare_index(OpenFile& in, std::int64_t begin) {
     const auto [a, b] = std::mismatch(bytes.begin(), bytes.end(), known.begin(), known.end());
     if (a != bytes.end()) differs = at + (a - bytes.begin());
   });
-  if (!differs && in.size - begin < length) differs = in.size;
+  if (!differs && in.size - begin < std::ssize(index)) differs = in.size;
   if (!differs) return;
   auto& finding = add(Kind::damage, "the spare copy of the index differs from the index");
   finding.file = in.path;
@@ -327,8 +327,8 @@ void Verifier::check_tail(OpenFile& in, std::int64_t begin) {
   if (loaded_.table_offset > 0) return check_gap(in, begin, in.size - hdf5::seal_bytes);
   if (report_.ours && meta_file_ == in.number) return check_spare_index(in, begin);
   if (begin >= in.size) return;
-  const bool may_be_id = contents_.meta && in.size - begin == save_id_bytes;
-  if (may_be_id && read_whole(in, begin, in.size) == save_id(contents_.meta->uuid)) return;
+  const bool may_be_id = report_.ours && in.size - begin == save_id_bytes;
+  if (may_be_id && read_whole(in, begin, in.size) == save_id_) return;
   if (!may_be_id) read(in, begin, in.size, [](std::int64_t, std::string_view) {});
   if (!report_.ours) return void(unreferenced_ += in.size - begin);
   auto& finding = add(Kind::damage, cat(in.size - begin, " bytes at the end belong to no tensor"));

@@ -9,6 +9,7 @@
 #include "cairn/sparse.hpp"
 #include "store/commit/names.hpp"
 #include "store/commit/sequences.hpp"
+#include "store/contents/data_file.hpp"
 #include "store/directory/catalog.hpp"
 #include "support/says.hpp"
 #include "tools/repair_kit.hpp"
@@ -89,6 +90,37 @@ TEST_F(Repairs, OfSeveralSavesTheLastOne) {
       }
     }
   }
+}
+
+// In a download from a bucket each data file ends with the id of its save.
+TEST_F(Repairs, LostMetadataOfADownload) {
+  save(files_, {2});
+  const auto id = save_id(read_contents(*files_, "/run/ckpt-2"));
+  const std::string data[] = {"ckpt-2.data-00000-of-00003", "ckpt-2.data-00001-of-00003"};
+  for (const auto& name : data) put(files_, name, bytes(files_, name) + id);
+  const auto good = take(files_);
+  EXPECT_EQ(verify_checkpoint({*files_, "/run/ckpt-2"}).verdict(), Verdict::whole);
+  remove(files_, "ckpt-2.data-00002-of-00003");
+  const auto damaged = verify_checkpoint({*files_, "/run/ckpt-2"});
+  for (const auto& one : damaged.findings) {
+    EXPECT_THAT(one.file, testing::Not(testing::AnyOf("/run/" + data[0], "/run/" + data[1])));
+  }
+  const auto repaired = repair(files_, "/run/ckpt-2");
+  EXPECT_EQ(repaired.after.verdict(), Verdict::whole);
+  for (const auto& name : data) EXPECT_EQ(bytes(files_, name), good.at(name));
+  EXPECT_EQ(values(files_, 2), right(2));
+}
+
+// Two files with different ends are not of one save.
+TEST_F(Repairs, LostMetadataOfFilesThatDoNotBelongTogether) {
+  save(files_, {2});
+  const auto id = save_id(read_contents(*files_, "/run/ckpt-2"));
+  auto other = id;
+  other[3] = static_cast<char>(other[3] ^ 1);
+  put(files_, "ckpt-2.data-00000-of-00003", bytes(files_, "ckpt-2.data-00000-of-00003") + id);
+  put(files_, "ckpt-2.data-00001-of-00003", bytes(files_, "ckpt-2.data-00001-of-00003") + other);
+  remove(files_, "ckpt-2.data-00002-of-00003");
+  EXPECT_THAT(repair(files_, "/run/ckpt-2").done, IsEmpty());
 }
 
 // The only copy of an index is kept, whatever its name.

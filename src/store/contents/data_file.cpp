@@ -1,6 +1,7 @@
 #include "store/contents/data_file.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/checksum.hpp"
@@ -58,6 +59,16 @@ std::string save_id(std::string_view uuid) {
     for (int shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(number >> shift);
   }
   return bytes;
+}
+
+std::string uuid_of(std::string_view save_id) {
+  commit::Uuid uuid;
+  auto* half = &uuid.high;
+  for (std::size_t i = 0; i < save_id.size(); ++i) {
+    if (i == sizeof uuid.high) half = &uuid.low;
+    *half |= std::uint64_t{static_cast<unsigned char>(save_id[i])} << i % sizeof uuid.high * 8;
+  }
+  return commit::uuid_text(uuid);
 }
 
 std::string save_id(const CheckpointContents& contents) {
@@ -118,6 +129,24 @@ bool is_sound(io::FileSystem& files, const io::Path& path, const std::vector<Fil
     });
     return same;
   });
+}
+
+std::string found_save_id(io::FileSystem& files, const CheckpointContents& contents) {
+  if (contents.meta) return save_id(contents);
+  std::set<std::string> ids;
+  for (const auto& [number, pieces] : extents_of(contents)) {
+    if (has_metadata(pieces)) continue;
+    std::int64_t end = 0;
+    for (const auto& piece : pieces) end = std::max(end, piece.end());
+    look(files, data_path(contents, number), [&](const io::File& file) {
+      const auto rest = file.size() - end;
+      std::string id(rest == save_id_bytes ? static_cast<std::size_t>(rest) : 0, '\0');
+      if (!id.empty()) file.read_at(end, std::as_writable_bytes(std::span(id)));
+      if (!id.empty() || rest == 0) ids.insert(std::move(id));
+      return true;
+    });
+  }
+  return ids.size() == 1 ? *ids.begin() : "";
 }
 
 bool begins_with(io::FileSystem& files, const io::Path& path,

@@ -34,8 +34,13 @@ bool has_metadata(const std::vector<FileExtent>&);
 constexpr std::int64_t save_id_bytes = 16;
 /// These bytes of the save with this uuid.
 std::string save_id(std::string_view uuid);
+/// The uuid of such bytes.
+std::string uuid_of(std::string_view save_id);
 /// Those of the checkpoint's save; empty if its metadata do not tell.
 std::string save_id(const CheckpointContents&);
+/// The same, by the ends of the data files, if the metadata are lost: all that end with such bytes
+/// and no others must agree.
+std::string found_save_id(io::FileSystem&, const CheckpointContents&);
 
 /// Whether the file holds these slices of a checkpoint, zeros between them, and nothing behind them
 /// but the tail, or, without a tail, the id of its save. False if it is missing, too short or not a

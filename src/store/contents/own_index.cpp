@@ -79,6 +79,7 @@ Found of_index(const Address& prefix, IndexFile there) {
   }
   index.fits = index.contents.meta.has_value();
   if (index.fits) return index;
+  index.save_id = found_save_id(*prefix.files(), index.contents);
   std::vector<Spare> own, unknown;
   for (auto& spare : find_spares(prefix)) {
     const auto of = whose(prefix, spare.meta);

@@ -24,9 +24,11 @@ struct OwnIndex {
   bool fits = false;      ///< the metadata are there and sound, and prove it
   bool replaces = false;  ///< another index that can be read stands there
 
+  std::string save_id = {};  ///< if only the ends of the data files tell it
+
   /// The bytes that follow the slices of a data file.
   std::string_view tail(const std::vector<FileExtent>& pieces) const {
-    return has_metadata(pieces) ? bytes : std::string_view();
+    return has_metadata(pieces) ? bytes : save_id;
   }
 };
 

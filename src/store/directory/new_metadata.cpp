@@ -80,7 +80,7 @@ std::string uuid_for(io::FileSystem& files, const io::Path& prefix, const commit
 
 std::variant<NewMetadata, std::string> new_metadata(io::FileSystem& files, const io::Path& prefix,
                                                     const CheckpointContents& contents,
-                                                    int data_file) {
+                                                    int data_file, const std::string& uuid) {
   const auto directory = prefix.parent_path();
   const auto numbered = commit::split_step(prefix.filename().string());
   const auto name =
@@ -108,7 +108,7 @@ std::variant<NewMetadata, std::string> new_metadata(io::FileSystem& files, const
   meta.wall_time_seconds = place->wall_time_seconds;
   meta.version = version();
   meta.policy = "not known: these metadata take the place of lost ones";
-  meta.uuid = uuid_for(files, prefix, name);
+  meta.uuid = uuid.empty() ? uuid_for(files, prefix, name) : uuid;
   const auto text = bundle::encode_meta(meta);
   const auto stored = bundle::encode_strings({&text, 1});
   Piece slice;

@@ -21,8 +21,9 @@ struct NewMetadata {
 /// the next checkpoint; the newest one gets a number above all that were ever reserved, since a
 /// crash may bring back an older save of the step, which must not count as newer. `data_file` is
 /// that of the metadata. In words why not, where that cannot be told, or more was lost than can be
-/// left out: what fills the gaps of a sparse tensor.
+/// left out: what fills the gaps of a sparse tensor. `uuid`: of the save, if that is known.
 std::variant<NewMetadata, std::string> new_metadata(io::FileSystem&, const io::Path& prefix,
-                                                    const CheckpointContents&, int data_file);
+                                                    const CheckpointContents&, int data_file,
+                                                    const std::string& uuid);
 
 }  // namespace cairn
