@@ -1,9 +1,14 @@
 // All stores pass the kit: a directory with and without renames, and a bucket.
 #include <gtest/gtest.h>
 
+#include "base/text.hpp"
+#include "cairn/log.hpp"
 #include "io/expect_error.hpp"
 #include "store/bucket/bucket_log.hpp"
+#include "store/bucket/lease.hpp"
+#include "store/commit/ownership.hpp"
 #include "support/bucket_server.hpp"
+#include "support/says.hpp"
 #include "support/store_kit.hpp"
 #include "testing/memory.hpp"
 
@@ -96,6 +101,32 @@ TEST_F(Bucket, WhatWasBroughtThereCounts) {
     owner.save(owners, "new");  // it is newer than what was there
     EXPECT_EQ(owner.store().history().choices().steps.front(), owners);
   }
+}
+
+TEST_F(Bucket, AnOwnersRecordThatWasRemovedIsNoOtherOwner) {
+  const auto files = server_->files();
+  const auto lease = Lease::take(*files, "/run/.cairn/owner.ckpt", 0);
+  client_->remove("run/.cairn/owner.ckpt");
+  EXPECT_CAIRN_ERROR(lease->check(), Code::busy, "owner.ckpt, was removed");
+  const auto other = Lease::take(*files, "/run/.cairn/owner.ckpt", 0);
+  EXPECT_CAIRN_ERROR(lease->check(), Code::busy, "has another owner");
+}
+
+TEST_F(Bucket, ADeadOwnerIsWaitedForAloud) {
+  commit::OwnerRecord dead;
+  dead.token = commit::new_uuid();
+  dead.host = "there";
+  dead.pid = 7;
+  const auto record = commit::print_owner(dead);
+  client_->put("run/.cairn/owner.ckpt", std::as_bytes(std::span(record)));
+  std::string told;
+  set_log_sink([&](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning) told.append(line) += '\n';
+  });
+  const auto files = server_->files();
+  const auto lease = Lease::take(*files, "/run/.cairn/owner.ckpt", 0.05);
+  set_log_sink({});
+  EXPECT_THAT(told, Says("waiting for up to 0.05 seconds for a sign of life"));
 }
 
 // The former owner was stopped before its commit, and goes on when the step is another's.

@@ -36,10 +36,22 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-Error owned_by(const io::Path& record, std::string_view text) {
-  const auto owner = commit::parse_owner(text);
-  return Error(Code::busy, cat(record.parent_path().parent_path().string(), " has another owner"),
-               owner ? commit::describe(*owner) : "", "Let that job end, or save elsewhere.")
+std::string directory_of(const io::Path& record) {
+  return record.parent_path().parent_path().string();
+}
+
+// `there`: the record that is there instead of this owner's.
+Error not_owned(const io::Path& record, const std::optional<bucket::Requests::Got>& there) {
+  if (!there) {
+    return Error(Code::busy, cat("nobody owns ", directory_of(record), " any more"),
+                 cat("its owner's record, ", record.filename().string(), ", was removed"),
+                 "Start the job again, and leave what .cairn holds alone.")
+        .at(record.string());
+  }
+  const auto owner = commit::parse_owner(there->bytes);
+  return Error(Code::busy, cat(directory_of(record), " has another owner"),
+               owner ? commit::describe(*owner) : "it has left already",
+               "Let that job end, or save elsewhere.")
       .at(record.string());
 }
 
@@ -69,27 +81,33 @@ struct Lease::Impl {
     return true;
   }
 
-  // Waits whether an owner is alive: throws busy if it renews its record.
-  bucket::Requests::Got wait_for_owner(bucket::Requests::Got there, double seconds) const {
+  // Waits whether an owner is alive: throws busy if it renews its record. Returns the record, or
+  // nothing if somebody has removed it.
+  std::optional<bucket::Requests::Got> wait_for_owner(bucket::Requests::Got there,
+                                                      double seconds) const {
+    const auto owner = commit::parse_owner(there.bytes);
     const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
-    log(LogLevel::info, cat("waits whether the owner of ", record.string(), " is alive"));
+    log(LogLevel::warning,
+        cat(directory_of(record), " is or was owned by ",
+            owner ? commit::describe(*owner) : "another job", ": waiting for up to ", seconds,
+            " seconds for a sign of life (write.owner_wait_seconds)"));
     while (Clock::now() < until) {
       const auto left = Seconds(until - Clock::now()).count();
       std::this_thread::sleep_for(Seconds(std::min(pause, left)));
       auto now = files.client()->get(key);
-      if (now && now->bytes == free_record) return *std::move(now);
-      if (!now || now->tag != there.tag) throw owned_by(record, now ? now->bytes : "");
+      if (!now || now->bytes == free_record) return now;
+      if (now->tag != there.tag) throw not_owned(record, now);
     }
     return there;
   }
 
   // Whether the record is this owner's after all: the answer to an earlier put may have been lost.
-  bool is_there() {
-    auto there = files.client()->get(key);
+  bool is_there(std::optional<bucket::Requests::Got>& there) {
+    there = files.client()->get(key);
     const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
     if (!owner || owner->token != me.token) return false;
     const MutexLock guard(mutex);
-    tag = std::move(there->tag);
+    tag = there->tag;
     return true;
   }
 
@@ -102,8 +120,9 @@ struct Lease::Impl {
       const auto last = tag;
       lock.unlock();
       bool is_mine = true;
+      std::optional<bucket::Requests::Got> there;
       try {
-        is_mine = put(bucket::Condition::same(last)) || is_there();
+        is_mine = put(bucket::Condition::same(last)) || is_there(there);
       } catch (const std::exception& error) {
         log(LogLevel::warning,
             cat("the record ", record.string(), " is not renewed: ", error.what()));
@@ -111,7 +130,8 @@ struct Lease::Impl {
       lock.lock();
       if (is_mine) continue;
       is_lost = true;
-      log(LogLevel::warning, cat("another job has taken over ", record.string()));
+      const auto why = not_owned(record, there);
+      log(LogLevel::warning, cat(why.problem(), ": ", why.reason(), ". ", why.way_out()));
       return;
     }
   }
@@ -135,10 +155,7 @@ std::unique_ptr<Lease> Lease::take(BucketFiles& files, const io::Path& record,
     there = self.wait_for_owner(*std::move(there), wait_seconds);
   }
   const auto condition = there ? bucket::Condition::same(there->tag) : bucket::Condition::absent();
-  if (!self.put(condition)) {
-    const auto now = files.client()->get(self.key);
-    throw owned_by(record, now ? now->bytes : "");
-  }
+  if (!self.put(condition)) throw not_owned(record, files.client()->get(self.key));
   std::unique_ptr<Lease> lease(new Lease(std::move(impl)));
   if (self.pause > 0) try {
       self.heart = std::thread([&self] { self.beat(); });
@@ -172,8 +189,7 @@ void Lease::check() const {
   }
   const auto there = impl_->files.client()->get(impl_->key);
   const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
-  if (!owner || owner->token != impl_->me.token)
-    throw owned_by(impl_->record, there ? there->bytes : "");
+  if (!owner || owner->token != impl_->me.token) throw not_owned(impl_->record, there);
 }
 
 }  // namespace cairn
