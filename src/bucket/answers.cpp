@@ -2,6 +2,8 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <pugixml.hpp>
 
@@ -70,6 +72,31 @@ std::string words_of(const Answer& answer, const ToldError& told) {
              told.message.empty() ? "" : cat(": ", told.message));
 }
 
+// The operation in S3's words.
+const char* asked_of(const Request& request) {
+  const auto has = [&](const char* name) { return request.query.contains(name); };
+  if (request.method == "HEAD") return "HeadObject";
+  if (request.method == "PUT") return has("uploadId") ? "UploadPart" : "PutObject";
+  if (request.method == "POST")
+    return has("uploads") ? "CreateMultipartUpload" : "CompleteMultipartUpload";
+  if (request.method == "DELETE") return has("uploadId") ? "AbortMultipartUpload" : "DeleteObject";
+  if (has("list-type")) return "ListObjectsV2";
+  return has("uploads") ? "ListMultipartUploads" : "GetObject";
+}
+
+// As docs/object-stores.md lists the rights.
+const char* right_to(const Request& request) {
+  const std::string_view asked = asked_of(request);
+  if (asked == "HeadObject" || asked == "GetObject") {
+    return "s3:GetObject, and s3:ListBucket, without which an object that is not there is refused, "
+           "too";
+  }
+  if (asked == "ListObjectsV2") return "s3:ListBucket";
+  if (asked == "ListMultipartUploads") return "s3:ListBucketMultipartUploads";
+  if (asked == "DeleteObject") return "s3:DeleteObject";
+  return asked == "AbortMultipartUpload" ? "s3:AbortMultipartUpload" : "s3:PutObject";
+}
+
 // An answer that leads to another region, and which one it is; nothing for other answers.
 std::optional<std::string> other_region(const Answer& answer, const ToldError& told,
                                         const Endpoint& endpoint) {
@@ -82,7 +109,7 @@ std::optional<std::string> other_region(const Answer& answer, const ToldError& t
 
 }  // namespace
 
-Error error_of(const Answer& answer, const Endpoint& endpoint) {
+Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& request) {
   const auto told = told_error(answer);
   const auto words = words_of(answer, told);
   const auto& status = answer.status;
@@ -100,9 +127,19 @@ Error error_of(const Answer& answer, const Endpoint& endpoint) {
                  "Set the clock.");
   }
   if (status == 401 || status == 403) {
+    constexpr std::array wrong_keys = {"InvalidAccessKeyId", "SignatureDoesNotMatch",
+                                       "InvalidToken", "ExpiredToken",
+                                       "AuthorizationHeaderMalformed"};
+    const bool is_wrong_key = std::ranges::count(wrong_keys, told.code) > 0;
     return Error(
-        Code::io, cat("bucket ", endpoint.bucket, " refuses a request"), words,
-        "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and at what they may do.");
+        Code::io,
+        cat("bucket ", endpoint.bucket, " refuses ", request.method, " (", asked_of(request), ')'),
+        words,
+        is_wrong_key
+            ? "Look at the credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+              "AWS_PROFILE."
+            : cat("Give the user of these credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) the right ",
+                  right_to(request), '.'));
   }
   if (status == 501 || told.code == "NotImplemented") {
     return Error(Code::unsupported, cat(endpoint.host, " cannot do what Cairn asks"), words);

@@ -18,7 +18,7 @@ ToldError told_error(const Answer&);
 /// Whether the bucket is there, but not the key.
 bool is_no_key(const Answer&);
 /// The error of an answer that is not good, for the words of a user.
-Error error_of(const Answer&, const Endpoint&);
+Error error_of(const Answer&, const Endpoint&, const Request&);
 
 /// The tag of a put or of a completed upload.
 std::string tag_of(const Answer&);

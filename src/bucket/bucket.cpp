@@ -59,6 +59,22 @@ bool may_help_to_repeat(const Answer& answer, const std::string& code) {
          code == "InternalError" || code == "OperationAborted";
 }
 
+// Whether a server with which no TLS could begin answers without it. Servers of TLS answer such a
+// request with 400.
+bool speaks_http(const Endpoint& endpoint) {
+  if (!endpoint.tls || endpoint.host.find(':') == std::string::npos) return false;
+  Transfer one;
+  one.request.method = "HEAD";
+  one.request.host = endpoint.host;
+  const auto answer = Http({.tls = false, .stalled_seconds = 5}).perform(one);
+  return answer.status != 0 && answer.status != 400;
+}
+
+Error no_tls(const Endpoint& endpoint) {
+  return Error(Code::invalid_argument, cat(endpoint.host, " does not speak TLS"),
+               "it answers plain HTTP", cat("Set AWS_ENDPOINT_URL=http://", endpoint.host, '.'));
+}
+
 }  // namespace
 
 Endpoint find_endpoint(const Surroundings& from, std::string bucket) {
@@ -150,6 +166,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
       continue;
     }
     if (!may_help_to_repeat(answer, told.code)) return answer;
+    if (answer.has_no_tls && !has_answered_ && speaks_http(endpoint_)) throw no_tls(endpoint_);
     const auto most =
         has_answered_ ? patience_.tries : std::min(patience_.first_tries, patience_.tries);
     if (tries == told_at_try) {
@@ -192,8 +209,8 @@ void Bucket::cancel(Pending id) {
   if (sent_.erase(id) > 0) http_.cancel(id);
 }
 
-void Bucket::refuse(const std::string& key, const Answer& answer) const {
-  throw error_of(answer, endpoint_).at(address_of(key));
+void Bucket::refuse(const std::string& key, const Answer& answer, const Request& request) const {
+  throw error_of(answer, endpoint_, request).at(address_of(key));
 }
 
 // -- objects ----------------------------------------------------------------------------------
@@ -214,7 +231,7 @@ std::optional<std::string> Bucket::conditional(const std::string& key, Transfer 
   if (answer.status == 412 || (answer.status == 404 && condition.kind == Condition::Kind::same)) {
     return std::nullopt;
   }
-  refuse(key, answer);
+  refuse(key, answer, transfer.request);
 }
 
 std::optional<std::string> Bucket::put(const std::string& key, std::span<const std::byte> bytes,
@@ -228,10 +245,11 @@ std::optional<std::string> Bucket::put(const std::string& key, std::span<const s
 }
 
 std::optional<Bucket::Got> Bucket::get(const std::string& key) {
-  auto answer = perform(key, transfer("GET", key));
+  const auto one = transfer("GET", key);
+  auto answer = perform(key, one);
   if (answer.is_good()) return Got{std::move(answer.body), answer.header("etag")};
   if (is_no_key(answer)) return std::nullopt;
-  refuse(key, answer);
+  refuse(key, answer, one.request);
 }
 
 Requests::Pending Bucket::start_read(const std::string& key, std::int64_t offset,
@@ -255,13 +273,14 @@ std::uint32_t Bucket::finish_checked(Pending id, std::span<const std::byte>) {
   }
   if (is_no_key(answer))
     throw Error(Code::not_found, cat("there is no object ", key)).at(address_of(key));
-  refuse(key, answer);
+  refuse(key, answer, one.request);
 }
 
 std::optional<Object> Bucket::look(const std::string& key) {
-  const auto answer = perform(key, transfer("HEAD", key));
+  const auto one = transfer("HEAD", key);
+  const auto answer = perform(key, one);
   if (answer.status == 404) return std::nullopt;  // a HEAD has no body that says why
-  if (!answer.is_good()) refuse(key, answer);
+  if (!answer.is_good()) refuse(key, answer, one.request);
   Object found{key, 0, answer.header("etag"), date_of(answer.header("last-modified")).value_or(0)};
   const auto& size = answer.header("content-length");
   std::from_chars(size.data(), size.data() + size.size(), found.size);
@@ -277,7 +296,7 @@ Requests::Listing Bucket::list(const std::string& prefix, bool deep) {
     if (!deep) one.request.query["delimiter"] = "/";
     if (!token.empty()) one.request.query["continuation-token"] = token;
     const auto answer = perform(prefix, one);
-    if (!answer.is_good()) refuse(prefix, answer);
+    if (!answer.is_good()) refuse(prefix, answer, one.request);
     auto page = parse_list(answer.body);
     std::ranges::move(page.listing.objects, std::back_inserter(all.objects));
     std::ranges::move(page.listing.below, std::back_inserter(all.below));
@@ -290,7 +309,8 @@ void Bucket::remove(const std::string& key, const std::string& tag) {
   auto one = transfer("DELETE", key);
   if (!tag.empty()) one.request.headers["if-match"] = tag;
   const auto answer = perform(key, one);
-  if (!answer.is_good() && !is_no_key(answer) && answer.status != 412) refuse(key, answer);
+  if (!answer.is_good() && !is_no_key(answer) && answer.status != 412)
+    refuse(key, answer, one.request);
 }
 
 // -- uploads in parts -------------------------------------------------------------------------
@@ -307,7 +327,7 @@ Upload Bucket::begin_upload(const std::string& key) {
     one.request.headers.erase("x-amz-checksum-algorithm");
     answer = perform(key, one);
   }
-  if (!answer.is_good()) refuse(key, answer);
+  if (!answer.is_good()) refuse(key, answer, one.request);
   return {key, parse_upload_id(answer.body), checks, id};
 }
 
@@ -323,7 +343,7 @@ Requests::Pending Bucket::start_part(const Upload& upload, int number,
 std::string Bucket::finish_part(Pending id) {
   const auto [key, one] = take(id);
   const auto answer = finish(key, one, id);
-  if (!answer.is_good()) refuse(key, answer);
+  if (!answer.is_good()) refuse(key, answer, one.request);
   // The completion names both.
   const auto checksum = one.request.headers.find(checksum_header);
   const auto& tag = answer.header("etag");
@@ -352,7 +372,7 @@ void Bucket::abort(const Upload& upload) {
   auto one = transfer("DELETE", upload.key);
   one.request.query = {{"uploadId", upload.id}};
   const auto answer = perform(upload.key, one);
-  if (!answer.is_good() && answer.status != 404) refuse(upload.key, answer);
+  if (!answer.is_good() && answer.status != 404) refuse(upload.key, answer, one.request);
 }
 
 std::vector<Upload> Bucket::uploads(const std::string& prefix) {
@@ -366,7 +386,7 @@ std::vector<Upload> Bucket::uploads(const std::string& prefix) {
       one.request.query["upload-id-marker"] = page.next_id;
     }
     const auto answer = perform(prefix, one);
-    if (!answer.is_good()) refuse(prefix, answer);
+    if (!answer.is_good()) refuse(prefix, answer, one.request);
     page = parse_uploads(answer.body);
     std::ranges::move(page.uploads, std::back_inserter(all));
   } while (page.more);

@@ -83,7 +83,7 @@ class Bucket : public Requests {
   Answer perform(const std::string& key, const Transfer&);
   Pending start(Sent);
   Sent take(Pending);
-  [[noreturn]] void refuse(const std::string& key, const Answer&) const;
+  [[noreturn]] void refuse(const std::string& key, const Answer&, const Request&) const;
   std::optional<std::string> conditional(const std::string& key, Transfer, const Condition&,
                                          const std::string& id);
 

@@ -207,6 +207,7 @@ struct Http::Impl {
       } else {
         one.answer.failure =
             one.is_too_long ? "the answer is longer than it can be" : ::curl_easy_strerror(code);
+        one.answer.has_no_tls = code == CURLE_SSL_CONNECT_ERROR;
       }
     }
     return any;

@@ -20,6 +20,7 @@ struct Answer {
   std::int64_t received = 0;                        ///< bytes of the body
   std::uint32_t crc32c = 0;                         ///< of a body that was received into memory
   std::string failure = {};  ///< curl's words: a connection that broke, a time that ran out
+  bool has_no_tls = false;   ///< the failure: TLS could not begin
 
   /// Empty if there is no such header.
   const std::string& header(const std::string& name) const;

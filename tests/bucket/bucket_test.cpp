@@ -60,7 +60,7 @@ class Server {
     const std::lock_guard guard(mutex_);
     return requests_;
   }
-  Bucket bucket(Patience patience = {.tries = 4, .first_pause = 0.001}) const {
+  Bucket bucket(Patience patience = {.tries = 4, .first_pause = 0.001}, bool tls = false) const {
     Surroundings none;
     none.variable = [](const char* name) -> std::optional<std::string> {
       const std::string_view asked(name);
@@ -72,7 +72,7 @@ class Server {
     return {{.host = cat("127.0.0.1:", port_),
              .bucket = "b",
              .region = "r",
-             .tls = false,
+             .tls = tls,
              .in_path = true},
             std::make_shared<CredentialSource>(std::move(none)),
             {.stalled_seconds = 5},
@@ -99,6 +99,10 @@ class Server {
     std::size_t end;
     while ((end = text.find("\r\n\r\n")) == text.npos) {
       if (!more()) return false;
+      if (text.front() != '\x16') continue;
+      constexpr std::string_view words = "HTTP/1.1 400 Bad Request\r\n\r\n";  // to TLS's hello
+      ::send(peer, words.data(), words.size(), MSG_NOSIGNAL);
+      return false;
     }
     std::size_t body = 0;
     if (const auto at = text.find("Content-Length: "); at < end) {
@@ -165,7 +169,7 @@ TEST(Bucket, TriesAgainWhereThatMayHelp) {
   for (int i = 0; i < 4; ++i) server.will(error(503, "SlowDown"));
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
   server.will(error(403, "AccessDenied"));
-  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "refuses a request");
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "refuses GET (GetObject)");
   EXPECT_EQ(server.requests().size(), 8u) << "a refusal is tried once";
 }
 
@@ -264,6 +268,39 @@ TEST(Bucket, ErrorsSayTheWayOut) {
   // An upload that fails after the server has begun to answer.
   for (int i = 0; i < 4; ++i) server.will({.body = error(0, "InternalError").body});
   EXPECT_CAIRN_ERROR(bucket.complete({"k", "u"}, {{1, "\"1\""}}), Code::io, "InternalError");
+}
+
+// The page lists the rights that jobs need.
+TEST(Bucket, ARefusalNamesTheRight) {
+  Server server;
+  auto bucket = server.bucket();
+  const Upload upload{"k", "u"};
+  const std::pair<std::function<void()>, const char*> all[] = {
+      {[&] { bucket.get("k"); }, "right s3:GetObject, and s3:ListBucket"},
+      {[&] { bucket.look("k"); }, "right s3:GetObject, and s3:ListBucket"},
+      {[&] { bucket.put("k", bytes("x")); }, "right s3:PutObject."},
+      {[&] { bucket.remove("k"); }, "right s3:DeleteObject."},
+      {[&] { bucket.list("k", true); }, "right s3:ListBucket."},
+      {[&] { bucket.uploads("k"); }, "right s3:ListBucketMultipartUploads."},
+      {[&] { bucket.begin_upload("k"); }, "right s3:PutObject."},
+      {[&] { bucket.finish_part(bucket.start_part(upload, 1, bytes("x"), 0)); },
+       "right s3:PutObject."},
+      {[&] { bucket.complete(upload, {}); }, "right s3:PutObject."},
+      {[&] { bucket.abort(upload); }, "right s3:AbortMultipartUpload."}};
+  for (const auto& [request, right] : all) {
+    server.will(error(403, "AccessDenied"));
+    EXPECT_CAIRN_ERROR(request(), Code::io, right);
+  }
+  server.will(error(403, "SignatureDoesNotMatch"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "Look at the credentials");
+}
+
+TEST(Bucket, AServerWithoutTlsIsNamed) {
+  Server server;
+  auto bucket = server.bucket({.tries = 4, .first_pause = 0.001}, true);
+  server.will(error(403, "AccessDenied"));
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::invalid_argument,
+                     cat("Set AWS_ENDPOINT_URL=http://", bucket.endpoint().host));
 }
 
 // A server that knows no checksums of parts gets none.
