@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <random>
 
 #include "base/checksum.hpp"
@@ -59,6 +60,29 @@ bool may_help_to_repeat(const Answer& answer, const std::string& code) {
          code == "InternalError" || code == "OperationAborted";
 }
 
+// What is said of one request that is tried again and again.
+class Trouble {
+ public:
+  Trouble(Complaints& complaints, const std::string& host) : complaints_(complaints), host_(host) {}
+  ~Trouble() {
+    if (!is_told_) return;
+    try {
+      complaints_.ended(is_over, host_ + " answers again");
+    } catch (...) {  // only a line is lost
+    }
+  }
+  Trouble(const Trouble&) = delete;
+  Trouble& operator=(const Trouble&) = delete;
+
+  void tell(const std::string& line) { complaints_.failed(!std::exchange(is_told_, true), line); }
+  bool is_over = false;  // the server has answered
+
+ private:
+  Complaints& complaints_;
+  const std::string& host_;
+  bool is_told_ = false;
+};
+
 // Whether a server with which no TLS could begin answers without it. Servers of TLS answer such a
 // request with 400.
 bool speaks_http(const Endpoint& endpoint) {
@@ -108,11 +132,13 @@ Endpoint find_endpoint(const Surroundings& from, std::string bucket) {
 }
 
 Bucket::Bucket(Endpoint endpoint, std::shared_ptr<CredentialSource> credentials,
-               HttpSettings settings, Patience patience)
+               HttpSettings settings, Patience patience, std::shared_ptr<Complaints> complaints)
     : endpoint_(std::move(endpoint)),
       credentials_(std::move(credentials)),
+      settings_((settings.tls = endpoint_.tls, std::move(settings))),
       patience_(patience),
-      http_((settings.tls = endpoint_.tls, settings)) {}
+      complaints_(std::move(complaints)),
+      http_(settings_) {}
 
 // -- one request ------------------------------------------------------------------------------
 
@@ -135,10 +161,16 @@ Transfer Bucket::signed_transfer(Transfer given) const {
   return given;
 }
 
-Http::Id Bucket::send(const Transfer& transfer) { return http_.start(signed_transfer(transfer)); }
+// A server that takes the request and says nothing holds it no longer than is left.
+Http::Id Bucket::send(const Transfer& transfer, double seconds_left) {
+  auto signed_one = signed_transfer(transfer);
+  signed_one.stalled_seconds =
+      std::clamp(static_cast<int>(seconds_left), 1, settings_.stalled_seconds);
+  return http_.start(std::move(signed_one));
+}
 
 Answer Bucket::perform(const std::string& key, const Transfer& transfer) {
-  const auto id = send(transfer);
+  const auto id = send(transfer, patience_.limit_seconds);
   return finish(key, transfer, id);
 }
 
@@ -146,7 +178,9 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  const auto left = [&] { return patience_.limit_seconds - seconds(); };
   auto pause = patience_.first_pause;
+  Trouble trouble(*complaints_, endpoint_.host);
   bool has_new_credentials = false, has_set_clock = false;
   was_repeated_ = false;
   for (int tries = 1;; ++tries) {
@@ -156,43 +190,48 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
     if (told.code == "ExpiredToken" && !std::exchange(has_new_credentials, true)) {
       credentials_->forget();
       was_repeated_ = true;
-      id = send(transfer);
+      id = send(transfer, left());
       continue;
     }
     if (told.code == "RequestTimeTooSkewed" && !std::exchange(has_set_clock, true)) {
       if (const auto time = date_of(answer.header("date"))) clock_ahead_ = *time - now_seconds();
       was_repeated_ = true;
-      id = send(transfer);
+      id = send(transfer, left());
       continue;
     }
-    if (!may_help_to_repeat(answer, told.code)) return answer;
-    if (answer.has_no_tls && !has_answered_ && speaks_http(endpoint_)) throw no_tls(endpoint_);
-    const auto most =
-        has_answered_ ? patience_.tries : std::min(patience_.first_tries, patience_.tries);
-    if (tries == told_at_try) {
-      log(LogLevel::warning,
-          cat(endpoint_.host,
-              answer.status == 0 ? cat(" does not answer: ", answer.failure)
-                                 : cat(" answers ", answer.status, ' ', told.code),
-              "; trying again"));
+    if (!may_help_to_repeat(answer, told.code)) {
+      complaints_->note(true);
+      trouble.is_over = true;
+      return answer;
     }
-    if (tries >= most || seconds() + pause > patience_.limit_seconds) {
+    if (answer.has_no_tls && !has_answered_ && speaks_http(endpoint_)) throw no_tls(endpoint_);
+    const bool has_hope = has_answered_ && !complaints_->has_given_up();
+    const auto most = has_hope ? patience_.tries : std::min(patience_.first_tries, patience_.tries);
+    if (tries >= most || pause > left()) {
+      complaints_->note(false);
       if (answer.status != 0) return answer;
       throw Error(Code::io, cat("no answer from ", endpoint_.host), answer.failure,
                   "Is the endpoint right, and can this machine reach it?")
           .at(address_of(key));
     }
+    if (tries >= told_at_try) {
+      trouble.tell(cat(endpoint_.host,
+                       answer.status == 0 ? cat(" does not answer: ", answer.failure)
+                                          : cat(" answers ", answer.status, ' ', told.code),
+                       "; requests are tried again for up to ",
+                       std::lround(patience_.limit_seconds), " seconds each"));
+    }
     // Other transfers of this thread move on meanwhile.
     const auto until = seconds() + std::uniform_real_distribution(0.5, 1.0)(numbers_) * pause;
-    for (auto left = until - seconds(); left > 0; left = until - seconds()) http_.move_on(left);
+    for (auto rest = until - seconds(); rest > 0; rest = until - seconds()) http_.move_on(rest);
     pause = std::min(2 * pause, patience_.longest_pause);
     was_repeated_ = true;
-    id = send(transfer);
+    id = send(transfer, left());
   }
 }
 
 Requests::Pending Bucket::start(Sent sent) {
-  const auto id = send(sent.transfer);
+  const auto id = send(sent.transfer, patience_.limit_seconds);
   sent_.emplace(id, std::move(sent));
   return id;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bucket/complaints.hpp"
 #include "bucket/credentials.hpp"
 #include "bucket/http.hpp"
 #include "bucket/requests.hpp"
@@ -36,7 +37,7 @@ struct Patience {
   int tries = 40;
   int first_tries = 8;                           ///< as long as the server has answered nothing
   double first_pause = 0.1, longest_pause = 10;  ///< seconds; a random part of it is waited
-  double limit_seconds = 300;                    ///< for one request with all its tries
+  double limit_seconds = 300;  ///< for one request with all its tries, if no byte moves any more
 };
 
 /// Requests are tried again where that may help. Beside the errors that Requests names: not_found
@@ -45,7 +46,9 @@ struct Patience {
 /// A put whose answer was lost is recognised when it is tried again, and counts.
 class Bucket : public Requests {
  public:
-  Bucket(Endpoint, std::shared_ptr<CredentialSource>, HttpSettings = {}, Patience = {});
+  /// Connections to the same bucket share `complaints`.
+  Bucket(Endpoint, std::shared_ptr<CredentialSource>, HttpSettings = {}, Patience = {},
+         std::shared_ptr<Complaints> complaints = std::make_shared<Complaints>());
 
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
                                  const Condition& = {}) override;
@@ -78,7 +81,7 @@ class Bucket : public Requests {
   std::string address_of(const std::string& key) const;
   Transfer transfer(const char* method, const std::string& key) const;
   Transfer signed_transfer(Transfer) const;
-  Http::Id send(const Transfer&);
+  Http::Id send(const Transfer&, double seconds_left);
   Answer finish(const std::string& key, const Transfer&, Http::Id);
   Answer perform(const std::string& key, const Transfer&);
   Pending start(Sent);
@@ -89,7 +92,9 @@ class Bucket : public Requests {
 
   Endpoint endpoint_;
   std::shared_ptr<CredentialSource> credentials_;
+  HttpSettings settings_;
   Patience patience_;
+  std::shared_ptr<Complaints> complaints_;
   Http http_;
   std::mt19937_64 numbers_{std::random_device{}()};
   double clock_ahead_ = 0;     // of the server, in seconds, if its clock differs much

@@ -160,7 +160,9 @@ struct Http::Impl {
     set(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     set(easy, CURLOPT_CONNECTTIMEOUT, static_cast<long>(settings.connect_seconds));
     set(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(easy, CURLOPT_LOW_SPEED_TIME, static_cast<long>(settings.stalled_seconds));
+    set(easy, CURLOPT_LOW_SPEED_TIME,
+        static_cast<long>(one.transfer.stalled_seconds > 0 ? one.transfer.stalled_seconds
+                                                           : settings.stalled_seconds));
     set(easy, CURLOPT_BUFFERSIZE, 512L << 10);
     set(easy, CURLOPT_UPLOAD_BUFFERSIZE, 512L << 10);
     if (!settings.ca_file.empty()) set(easy, CURLOPT_CAINFO, settings.ca_file.c_str());

@@ -34,6 +34,7 @@ struct Transfer {
   std::span<const std::byte> body = {};
   /// Where the body of a good answer goes, if it has a place; one that is longer is a failure.
   std::span<std::byte> into = {};
+  int stalled_seconds = 0;  ///< instead of HttpSettings::stalled_seconds; 0: as that says
 };
 
 struct HttpSettings {

@@ -16,7 +16,9 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "cairn/log.hpp"
 #include "io/expect_error.hpp"
+#include "support/says.hpp"
 
 namespace cairn::bucket {
 namespace {
@@ -55,12 +57,17 @@ class Server {
     const std::lock_guard guard(mutex_);
     replies_.push_back(std::move(reply));
   }
+  void drop() {
+    const std::lock_guard guard(mutex_);
+    replies_.clear();
+  }
   // Heads of the requests so far.
   std::vector<std::string> requests() const {
     const std::lock_guard guard(mutex_);
     return requests_;
   }
-  Bucket bucket(Patience patience = {.tries = 4, .first_pause = 0.001}, bool tls = false) const {
+  Bucket bucket(Patience patience = {.tries = 4, .first_pause = 0.001}, bool tls = false,
+                std::shared_ptr<Complaints> complaints = std::make_shared<Complaints>()) const {
     Surroundings none;
     none.variable = [](const char* name) -> std::optional<std::string> {
       const std::string_view asked(name);
@@ -76,7 +83,8 @@ class Server {
              .in_path = true},
             std::make_shared<CredentialSource>(std::move(none)),
             {.stalled_seconds = 5},
-            patience};
+            patience,
+            std::move(complaints)};
   }
 
  private:
@@ -301,6 +309,55 @@ TEST(Bucket, AServerWithoutTlsIsNamed) {
   server.will(error(403, "AccessDenied"));
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::invalid_argument,
                      cat("Set AWS_ENDPOINT_URL=http://", bucket.endpoint().host));
+}
+
+// Connections to one server share their words about it.
+TEST(Bucket, ALongSilenceIsALineAtItsBeginningAndItsEnd) {
+  Server server;
+  const Patience patience{.tries = 20, .first_pause = 0.001, .longest_pause = 0.001};
+  const auto complaints = std::make_shared<Complaints>();
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  for (int request = 1; request <= 2; ++request) {
+    for (int i = 0; i < 10; ++i) server.will(error(503, "SlowDown"));
+    server.will({.headers = "ETag: \"t\"\r\n", .body = "text"});
+    EXPECT_TRUE(server.bucket(patience, false, complaints).get("k"));
+  }
+  set_log_sink({});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0],
+              test::Says(" answers 503 SlowDown; requests are tried again for up to 300"));
+  EXPECT_THAT(lines[1], test::Says(" answers again"));
+}
+
+// When one request was given up, those that follow do not take as long again.
+TEST(Bucket, AfterARequestThatWasGivenUpOthersAreTriedShortly) {
+  Server server;
+  const Patience patience{.tries = 9, .first_tries = 2, .first_pause = 0.001};
+  const auto complaints = std::make_shared<Complaints>();
+  Bucket one = server.bucket(patience, false, complaints),
+         other = server.bucket(patience, false, complaints);
+  // The server has one connection at a time.
+  const Reply good = {.headers = "Connection: close\r\nETag: \"t\"\r\n", .body = "text"};
+  auto busy = error(503, "SlowDown");
+  busy.headers += "Connection: close\r\n";
+  const auto tries_of = [&](Bucket& bucket) {
+    for (int i = 0; i < 9; ++i) server.will(busy);
+    const auto before = server.requests().size();
+    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+    const auto tries = server.requests().size() - before;
+    server.drop();
+    return tries;
+  };
+  for (auto* bucket : {&one, &other}) {
+    server.will(good);
+    EXPECT_TRUE(bucket->get("k"));
+  }
+  EXPECT_EQ(tries_of(one), 9u);
+  EXPECT_EQ(tries_of(other), 2u);
+  server.will(good);
+  EXPECT_TRUE(one.get("k"));
+  EXPECT_EQ(tries_of(other), 9u);
 }
 
 // A server that knows no checksums of parts gets none.

@@ -26,9 +26,11 @@ std::shared_ptr<BucketFiles> BucketFiles::of(const io::Path& path) {
     // The environment may differ from rank to rank. Its errors come with the first request, where
     // ranks agree on errors.
     files =
-        std::make_shared<BucketFiles>([bucket, surroundings, credentials = std::move(credentials)] {
+        std::make_shared<BucketFiles>([bucket, surroundings, credentials = std::move(credentials),
+                                       complaints = std::make_shared<bucket::Complaints>()] {
           return std::make_unique<bucket::Bucket>(bucket::find_endpoint(surroundings, bucket),
-                                                  credentials);
+                                                  credentials, bucket::HttpSettings{},
+                                                  bucket::Patience{}, complaints);
         });
   }
   return files;
