@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/host_name.hpp"
 #include "base/mutex.hpp"
@@ -112,6 +113,7 @@ struct Lease::Impl {
   }
 
   void beat() {
+    bool is_told = false;  // that the record is not renewed
     MutexLock lock(mutex);
     for (;;) {
       const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(pause));
@@ -123,9 +125,13 @@ struct Lease::Impl {
       std::optional<bucket::Requests::Got> there;
       try {
         is_mine = put(bucket::Condition::same(last)) || is_there(there);
+        is_told = false;
       } catch (const std::exception& error) {
-        log(LogLevel::warning,
-            cat("the record ", record.string(), " is not renewed: ", error.what()));
+        const bool is_first = !std::exchange(is_told, true);
+        if (is_first) {
+          log(LogLevel::warning,
+              cat("the record ", record.string(), " is not renewed: ", error.what()));
+        }
       }
       lock.lock();
       if (is_mine) continue;
