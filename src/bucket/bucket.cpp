@@ -274,9 +274,9 @@ std::optional<std::string> Bucket::conditional(const std::string& key, Transfer 
 }
 
 std::optional<std::string> Bucket::put(const std::string& key, std::span<const std::byte> bytes,
-                                       const Condition& condition) {
+                                       const Condition& condition, const std::string& mark) {
   auto one = transfer("PUT", key);
-  const auto id = random_id(numbers_);
+  const auto id = cat(mark, mark.empty() ? "" : "-", random_id(numbers_));
   one.request.headers[id_header] = id;
   one.request.headers[checksum_header] = checksum_text(crc32c(bytes));
   one.body = bytes;
@@ -323,6 +323,8 @@ std::optional<Object> Bucket::look(const std::string& key) {
   Object found{key, 0, answer.header("etag"), date_of(answer.header("last-modified")).value_or(0)};
   const auto& size = answer.header("content-length");
   std::from_chars(size.data(), size.data() + size.size(), found.size);
+  const auto& id = answer.header(id_header);
+  if (const auto end = id.find('-'); end != id.npos) found.mark = id.substr(0, end);
   return found;
 }
 

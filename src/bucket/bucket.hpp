@@ -51,7 +51,7 @@ class Bucket : public Requests {
          std::shared_ptr<Complaints> complaints = std::make_shared<Complaints>());
 
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
-                                 const Condition& = {}) override;
+                                 const Condition& = {}, const std::string& mark = {}) override;
   std::optional<Got> get(const std::string& key) override;
   std::optional<Object> look(const std::string& key) override;
   Listing list(const std::string& prefix, bool deep) override;

@@ -19,6 +19,7 @@ struct Object {
   std::int64_t size = 0;
   std::string tag = {};         ///< the server's name of this content; it compares as it is
   double modified_seconds = 0;  ///< since 1970, by the server's clock; 0: not known
+  std::string mark = {};        ///< what its put was given, if one looks at it; lists do not tell
 };
 
 /// A put takes place only if ...
@@ -46,9 +47,10 @@ class Requests {
  public:
   virtual ~Requests() = default;
 
-  /// Returns the new tag, or nothing if the condition does not hold.
+  /// Returns the new tag, or nothing if the condition does not hold. `mark`: letters and digits
+  /// that stay with the object; a copy made through a disk has none.
   virtual std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
-                                         const Condition& = {}) = 0;
+                                         const Condition& = {}, const std::string& mark = {}) = 0;
   struct Got {
     std::string bytes, tag;
   };

@@ -40,6 +40,8 @@ class StepList {
   virtual ~StepList() = default;
   /// Nothing if the place has no such list: then what is there counts.
   virtual std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) = 0;
+  /// The steps that are there and do not count, although no save of Cairn's has left them.
+  virtual std::vector<std::int64_t> steps_beside(const Location&) = 0;
   /// The names of which the directory has lists.
   virtual std::vector<commit::Naming> names_in(const io::Path& directory) = 0;
 };

@@ -141,6 +141,20 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     assert f"restored step {last} from {to}/ckpt-{last}\n" in run(to, 3, last + 20)
     assert steps(to) == [last + 10, last + 20], cairn("ls", to)
 
+    # What others put beside that list stays, and counts when it is asked to.
+    for key in keys(f"{name}/ckpt-{last}."):
+        client.copy_object(Bucket="bucket", CopySource={"Bucket": "bucket", "Key": key},
+                           Key=f"converted-{number}/" + key.rsplit("/", 1)[1])
+    brought = f"{to}/ckpt-{last}"
+    assert "nothing to do" in cairn("gc", to), cairn("ls", to)
+    assert f"cairn convert {brought} {brought} --overwrite makes it count" in cairn("ls", to), cairn("ls", to)
+    assert steps(to) == [last + 10, last + 20], cairn("ls", to)
+    assert "does not count" in cairn("convert", brought, brought, status=2)
+    cairn("convert", brought, brought, "--overwrite")
+    assert steps(to) == [last, last + 10, last + 20], cairn("ls", to)
+    cairn("diff", brought, f"{address}/ckpt-{last}")
+    assert "nothing to do" in cairn("gc", to), cairn("ls", to)
+
 assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
 server.stop()
 print("right")

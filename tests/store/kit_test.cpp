@@ -61,6 +61,30 @@ class Bucket : public testing::Test {
   std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
   BucketDisk disk_{server_};
   std::unique_ptr<bucket::Requests> client_ = server_->connect();
+
+  using Objects = std::map<std::string, std::string>;
+  // Those of a step, by their keys.
+  static Objects take(bucket::Requests& from, std::int64_t step) {
+    Objects all;
+    for (const auto& one : from.list(cat("run/ckpt-", step, '.'), true).objects) {
+      all[one.key] = from.get(one.key).value().bytes;
+    }
+    return all;
+  }
+  // As a tool of others does it: nothing goes along but the bytes.
+  void bring(const Objects& objects) {
+    for (const auto& [key, bytes] : objects) client_->put(key, std::as_bytes(std::span(bytes)));
+  }
+  static Objects saved_elsewhere(std::int64_t step, const std::string& text) {
+    const auto server = std::make_shared<BucketServer>();
+    BucketDisk disk(server);
+    StoreUser(disk).save(step, text);
+    return take(*server->connect(), step);
+  }
+  std::vector<std::int64_t> beside() {
+    const auto files = server_->files();
+    return files->steps_beside({files, "/run", {"ckpt"}});
+  }
 };
 
 TEST_F(Bucket, DataWhoseIndexIsLostOrDamagedStay) {
@@ -103,6 +127,84 @@ TEST_F(Bucket, WhatWasBroughtThereCounts) {
   }
 }
 
+// After the list was put: only who saves enters something into it.
+TEST_F(Bucket, WhatWasBroughtBesideTheListStaysAndIsTold) {
+  StoreUser(disk_).save(10, "ten");
+  const auto brought = saved_elsewhere(30, "thirty");
+  bring(brought);
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view line) { told.append(line) += '\n'; });
+  StoreUser owner(disk_);
+  set_log_sink({});
+  EXPECT_THAT(told, Says("objects in /run (3, such as ckpt-30."));
+  EXPECT_EQ(owner.steps(), std::vector<std::int64_t>{10});
+  EXPECT_EQ(take(*client_, 30), brought);
+  EXPECT_EQ(beside(), std::vector<std::int64_t>{30});
+  EXPECT_CAIRN_ERROR(owner.save(30, "new"), Code::already_exists, "and does not count");
+  EXPECT_CAIRN_ERROR(owner.save_quick(30, "new"), Code::already_exists, "is there");
+  EXPECT_EQ(take(*client_, 30), brought);
+  owner.save(30, "new", true);
+  EXPECT_EQ(owner.read(30), "new");
+  for (const auto& [key, bytes] : take(*client_, 30)) {
+    EXPECT_TRUE(key.ends_with(".index") || key.ends_with("-of-00003")) << key;
+  }
+  EXPECT_EQ(beside(), std::vector<std::int64_t>());
+}
+
+// A copy is under way when an owner begins, or a save needs the names.
+TEST_F(Bucket, APartOfWhatIsBroughtStays) {
+  StoreUser(disk_).save(10, "ten");
+  const auto brought = saved_elsewhere(30, "thirty");
+  for (const auto& one : brought) {
+    bring({one});
+    StoreUser owner(disk_);
+    auto draft = owner.store().begin_save({.step = 30, .data_files = 1, .may_overwrite = true});
+    EXPECT_EQ(owner.store().withdraw(draft), Store::Withdrawn::gone);
+    EXPECT_EQ(take(*client_, 30), Objects{one}) << one.first;
+    client_->remove(one.first);
+  }
+}
+
+// The list knows that it has counted, and that all of it was removed.
+TEST_F(Bucket, WhatIsBroughtBackAfterItsRemovalStays) {
+  Policy policy;
+  policy.keep.last = 1;
+  Objects ten, twenty;
+  {
+    StoreUser owner(disk_, policy);
+    owner.save(10, "ten");
+    ten = take(*client_, 10);
+    owner.save(20, "twenty");
+    twenty = take(*client_, 20);
+    owner.save(30, "thirty");
+  }
+  bring(ten), bring(twenty);
+  { const StoreUser next(disk_); }
+  EXPECT_EQ(take(*client_, 10), ten);
+  EXPECT_EQ(take(*client_, 20), twenty);
+  EXPECT_EQ(beside(), (std::vector<std::int64_t>{10, 20}));
+}
+
+// Then nothing tells a save that has failed from what somebody has brought.
+TEST_F(Bucket, WithoutItsListWholeStepsCountAndAllStays) {
+  {
+    StoreUser owner(disk_);
+    owner.save(10, "ten");
+    owner.save(20, "twenty");
+    owner.begin(30, "thirty");  // only its data
+  }
+  auto index = take(*client_, 20);
+  std::erase_if(index, [](const auto& one) { return one.first != "run/ckpt-20.index"; });
+  bring({{"run/ckpt-40.index", index.begin()->second}});
+  client_->remove("run/.cairn/log.ckpt");
+  const auto thirty = take(*client_, 30), forty = take(*client_, 40);
+  StoreUser owner(disk_);
+  EXPECT_EQ(owner.steps(), (std::vector<std::int64_t>{20, 10}));
+  EXPECT_EQ(take(*client_, 30), thirty);
+  EXPECT_EQ(take(*client_, 40), forty);
+  EXPECT_FALSE(thirty.empty());
+}
+
 TEST_F(Bucket, AnOwnersRecordThatWasRemovedIsNoOtherOwner) {
   const auto files = server_->files();
   const auto lease = Lease::take(*files, "/run/.cairn/owner.ckpt", 0);
@@ -117,8 +219,7 @@ TEST_F(Bucket, ADeadOwnerIsWaitedForAloud) {
   dead.token = commit::new_uuid();
   dead.host = "there";
   dead.pid = 7;
-  const auto record = commit::print_owner(dead);
-  client_->put("run/.cairn/owner.ckpt", std::as_bytes(std::span(record)));
+  bring({{"run/.cairn/owner.ckpt", commit::print_owner(dead)}});
   std::string told;
   set_log_sink([&](LogLevel level, std::string_view line) {
     if (level == LogLevel::warning) told.append(line) += '\n';

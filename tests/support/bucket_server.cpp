@@ -41,11 +41,12 @@ class Connection : public bucket::Requests {
   explicit Connection(std::shared_ptr<BucketServer> server) : server_(std::move(server)) {}
 
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
-                                 const bucket::Condition& condition) override {
+                                 const bucket::Condition& condition,
+                                 const std::string& mark) override {
     const auto asked = server_->ignores_conditions_ ? bucket::Condition() : condition;
     return server_->change(key, "put " + key,
-                           [key, text = text_of(bytes), asked](Contents& contents) {
-                             return BucketServer::put(contents, key, text, asked);
+                           [key, text = text_of(bytes), asked, mark](Contents& contents) {
+                             return BucketServer::put(contents, key, text, asked, mark);
                            });
   }
   std::optional<Got> get(const std::string& key) override {
@@ -58,7 +59,7 @@ class Connection : public bucket::Requests {
     server_->observe("look " + key, false);
     const auto found = find(key);
     if (!found) return std::nullopt;
-    return bucket::Object{key, std::ssize(found->bytes), found->tag, 1};
+    return bucket::Object{key, std::ssize(found->bytes), found->tag, 1, found->mark};
   }
   Listing list(const std::string& prefix, bool deep) override {
     server_->observe("list " + prefix, false);
@@ -210,8 +211,8 @@ BucketServer::Contents BucketServer::listed() const {
 }
 
 std::optional<std::string> BucketServer::put(Contents& contents, const std::string& key,
-                                             std::string bytes,
-                                             const bucket::Condition& condition) {
+                                             std::string bytes, const bucket::Condition& condition,
+                                             const std::string& mark) {
   using Kind = bucket::Condition::Kind;
   const auto found = contents.objects.find(key);
   const bool is_there = found != contents.objects.end();
@@ -220,7 +221,7 @@ std::optional<std::string> BucketServer::put(Contents& contents, const std::stri
     return std::nullopt;
   }
   auto tag = cat('"', std::hash<std::string>()(bytes), '"');
-  contents.objects[key] = std::make_shared<const Stored>(Stored{std::move(bytes), tag});
+  contents.objects[key] = std::make_shared<const Stored>(Stored{std::move(bytes), tag, mark});
   return tag;
 }
 

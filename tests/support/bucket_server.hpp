@@ -20,7 +20,7 @@ namespace cairn::test {
 class BucketServer : public std::enable_shared_from_this<BucketServer> {
  public:
   struct Stored {
-    std::string bytes, tag;
+    std::string bytes, tag, mark;
   };
   struct Parts {
     std::string key;
@@ -69,7 +69,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
  private:
   friend class Connection;
   static std::optional<std::string> put(Contents&, const std::string& key, std::string bytes,
-                                        const bucket::Condition&);
+                                        const bucket::Condition&, const std::string& mark = {});
   template <class Apply>
   auto change(const std::string& key, std::string text, Apply apply);
   void observe(const std::string& text, bool changes) const {

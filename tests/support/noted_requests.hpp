@@ -40,9 +40,10 @@ class Noted : public bucket::Requests {
       : target_(std::move(target)), ledger_(ledger) {}
 
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
-                                 const bucket::Condition& condition) override {
+                                 const bucket::Condition& condition,
+                                 const std::string& mark) override {
     ledger_.add("put " + key);
-    return target_->put(key, bytes, condition);
+    return target_->put(key, bytes, condition, mark);
   }
   std::optional<Got> get(const std::string& key) override {
     ledger_.add("get " + key);

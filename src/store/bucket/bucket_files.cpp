@@ -28,17 +28,11 @@ Error error_at(Code code, const std::string& problem, const io::Path& path,
   return Error(code, problem, reason).at(path.string());
 }
 
-std::uint64_t number_of(std::string_view tag) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : tag) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 io::Status status_of(const bucket::Object& object) {
   io::Status status;
   status.size = object.size;
   status.modified_seconds = object.modified_seconds;
-  status.id = {number_of(object.tag), object.size,
+  status.id = {BucketFiles::number_of(object.tag), object.size,
                static_cast<std::int64_t>(object.modified_seconds * 1e9)};
   return status;
 }
@@ -208,6 +202,12 @@ class OldObject : public io::File {
 constexpr std::string_view scheme = "s3:/";
 
 }  // namespace
+
+std::uint64_t BucketFiles::number_of(std::string_view tag) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : tag) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
 
 // Paths that were made normal have a single slash.
 std::string BucketFiles::key_of(const io::Path& path) {

@@ -33,6 +33,8 @@ class BucketFiles : public io::FileSystem,
   /// bucket. Throws unsupported if this build has no client.
   static std::shared_ptr<BucketFiles> of(const io::Path&);
   static std::string key_of(const io::Path&);
+  /// The first number of an object's FileId.
+  static std::uint64_t number_of(std::string_view tag);
 
   /// A connection, for as long as it lives.
   class Client {
@@ -54,6 +56,7 @@ class BucketFiles : public io::FileSystem,
   std::unique_ptr<Store> make_store(const Location&) override;
   std::int64_t part_bytes() const override { return part_bytes_; }
   std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) override;
+  std::vector<std::int64_t> steps_beside(const Location&) override;
   std::vector<commit::Naming> names_in(const io::Path& directory) override;
 
   std::unique_ptr<io::File> create(const io::Path&) override;

@@ -14,6 +14,42 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view numbered = "log.", single = "log-single.";
+// What an owner before these has left is not known any more, and stays.
+constexpr std::size_t most_owners = 64, most_dead = 256;
+
+// The first line has two numbers; "STEP UUID" counts, "= OWNER NUMBER" is an owner and its last
+// save, and "- UUID" is dead.
+std::string print(const BucketLog::Contents& log) {
+  auto text = cat(log.given, ' ', log.changes, '\n');
+  for (const auto& [step, uuid] : log.uuid) text += cat(step, ' ', uuid, '\n');
+  for (const auto& [owner, last] : log.owners) text += cat("= ", owner, ' ', last, '\n');
+  for (const auto& uuid : log.dead) text += cat("- ", uuid, '\n');
+  return text;
+}
+
+BucketLog::Contents parse(const std::string& bytes) {
+  BucketLog::Contents log;
+  std::istringstream text(bytes);
+  text.imbue(std::locale::classic());
+  text >> log.given >> log.changes;
+  for (std::string first; text >> first;) {
+    std::string second;
+    text >> second;
+    if (first == "-") {
+      log.dead.push_back(second);
+    } else if (std::uint64_t owner = 0, last = 0; first == "=") {
+      if (text >> last && parse_number(second, owner)) log.owners.emplace_back(owner, last);
+    } else if (std::int64_t step = 0; parse_number(first, step)) {
+      log.uuid[step] = second;
+    }
+  }
+  return log;
+}
+
+template <class T>
+void keep_last(std::vector<T>& all, std::size_t most) {
+  if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
+}
 
 }  // namespace
 
@@ -31,14 +67,21 @@ std::optional<commit::Naming> BucketLog::naming_of(std::string_view file) {
   return std::nullopt;
 }
 
+// Else what is copied back later would be taken for the rest of a removal.
+BucketLog::~BucketLog() {
+  {
+    const MutexLock guard(mutex_);
+    if (!has_news_) return;
+  }
+  try {
+    change([](auto&) {});
+  } catch (...) {  // it is another owner's by now
+  }
+}
+
 bool BucketLog::read() {
   const auto object = files_.client()->get(BucketFiles::key_of(path_));
-  Contents read;
-  std::istringstream text(object ? object->bytes : "0 0");
-  text.imbue(std::locale::classic());
-  text >> read.given >> read.changes;
-  std::int64_t step;
-  for (std::string uuid; text >> step >> uuid;) read.uuid[step] = uuid;
+  auto read = parse(object ? object->bytes : "0 0");
   const MutexLock guard(mutex_);
   unsure_.reset();
   contents_ = std::move(read);
@@ -57,6 +100,10 @@ void BucketLog::settle() {
   if (!unsure_) return;
   const auto there = files_.client()->get(BucketFiles::key_of(path_));
   if (there && there->bytes == unsure_->second) {
+    for (auto& uuid : contents_.dead) {  // some may have failed since
+      auto& dead = unsure_->first.dead;
+      if (std::ranges::count(dead, uuid) == 0) dead.push_back(std::move(uuid));
+    }
     contents_ = std::move(unsure_->first);
     tag_ = there->tag;
   }
@@ -69,8 +116,9 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
   auto changed = contents_;
   change(changed);
   ++changed.changes;
-  auto text = cat(changed.given, ' ', changed.changes, '\n');
-  for (const auto& [step, uuid] : changed.uuid) text += cat(step, ' ', uuid, '\n');
+  keep_last(changed.owners, most_owners);
+  keep_last(changed.dead, most_dead);
+  auto text = print(changed);
   const auto condition = tag_.empty() ? bucket::Condition::absent() : bucket::Condition::same(tag_);
   std::optional<std::string> tag;
   try {
@@ -84,6 +132,7 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
   }
   if (!tag) throw another_owner();
   contents_ = changed;
+  has_news_ = false;
   tag_ = *std::move(tag);
   return changed;
 }
@@ -92,6 +141,67 @@ void BucketLog::take_numbers(const Contents& there) {
   change([&](auto& log) {
     log.given = std::max(log.given, there.given) + numbers_at_once;
     log.uuid.insert(there.uuid.begin(), there.uuid.end());
+    log.owners.emplace_back(me_, 0);
+  });
+}
+
+commit::Uuid BucketLog::next_uuid() {
+  const MutexLock guard(mutex_);
+  return {me_, ++given_saves_};
+}
+
+void BucketLog::commit(std::int64_t step, const std::string& uuid) {
+  change([&](auto& log) {
+    auto& there = log.uuid[step];
+    if (commit::is_uuid(there)) log.dead.push_back(there);
+    there = uuid;
+    for (auto& [owner, last] : log.owners) {
+      if (owner == me_) last = std::max(last, commit::parse_uuid(uuid).low);
+    }
+  });
+}
+
+std::map<std::int64_t, std::string> BucketLog::retire(const std::vector<std::int64_t>& steps) {
+  std::map<std::int64_t, std::string> uuids;
+  change([&](auto& log) {
+    for (const auto step : steps) {
+      const auto found = log.uuid.find(step);
+      if (found == log.uuid.end()) continue;
+      if (commit::is_uuid(found->second)) log.dead.push_back(found->second);
+      uuids.insert(log.uuid.extract(found));
+    }
+  });
+  return uuids;
+}
+
+void BucketLog::are_gone(const std::vector<std::string>& uuids) {
+  const MutexLock guard(mutex_);
+  std::erase_if(contents_.dead,
+                [&](const auto& one) { return std::ranges::count(uuids, one) > 0; });
+  has_news_ = has_news_ || !uuids.empty();
+}
+
+void BucketLog::failed(const std::string& uuid) {
+  const MutexLock guard(mutex_);
+  contents_.dead.push_back(uuid);
+}
+
+bool BucketLog::knows(std::string_view uuid) const {
+  const auto high = commit::parse_uuid(uuid).high;
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(contents_.owners, [&](const auto& one) { return one.first == high; });
+}
+
+bool BucketLog::is_dead(std::string_view uuid) const {
+  if (!commit::is_uuid(uuid)) return false;
+  const MutexLock guard(mutex_);
+  for (const auto& [step, counts] : contents_.uuid) {
+    if (counts == uuid) return false;
+  }
+  if (std::ranges::count(contents_.dead, uuid) > 0) return true;
+  const auto save = commit::parse_uuid(uuid);
+  return std::ranges::any_of(contents_.owners, [&](const auto& one) {
+    return one.first == save.high && save.low > one.second;
   });
 }
 

@@ -2,8 +2,8 @@
 // (lease.hpp), and .cairn/log.NAME the numbers that were given and the steps that count. The log's
 // conditional put is the commit, and the fence: a new owner puts the log first, after which the put
 // of a former one fails, however late it comes. Data and index are put before it; an index that no
-// log names does not count, and recovery removes it. An unfinished save is removed, never
-// completed.
+// log names does not count. Recovery removes what the log proves to be of a dead save, an
+// unfinished one, too, which is never completed. Anything else was brought, and stays.
 //
 // No two saves put objects of equal bytes, so a tag tells whose an object is: a data file ends with
 // its save's id, and metadata and index hold it. What is removed was listed before a look, or a
@@ -21,6 +21,7 @@
 #include "store/bucket/bucket_draft.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
+#include "store/bucket/bucket_place.hpp"
 #include "store/bucket/lease.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/contents/data_file.hpp"
@@ -82,59 +83,34 @@ void logged(const Location& place, Function function) {
   }
 }
 
-// Where the objects of one name are.
-class BucketPlace {
- public:
-  BucketPlace(const Location& place, BucketFiles& files) : place_(place), files_(files) {}
+Error in_the_way(const Location& place, std::int64_t step) {
+  const auto prefix = place.prefix(step).string();
+  return Error(Code::already_exists,
+               cat("step ", step, " is in ", place.directory.string(), ", and does not count"),
+               "somebody has put it there beside the list of checkpoints",
+               cat("cairn convert ", prefix, ' ', prefix,
+                   " --overwrite makes it count; or remove it."))
+      .at(prefix);
+}
 
-  // Whether this key is one of a data file of this store's saves.
-  bool is_ours(const std::string& key) const {
-    const auto parsed = parse(key);
-    return parsed && parsed->kind == commit::ParsedName::Kind::data;
-  }
-  // The step of which this key is a data file or the index.
-  std::optional<std::int64_t> step_of(const std::string& key) const {
-    const auto parsed = parse(key);
-    if (!parsed || (parsed->kind != commit::ParsedName::Kind::index && !is_ours(key))) return {};
-    return parsed->step;
-  }
-  // The steps that have an index.
-  std::vector<std::int64_t> steps_there() const {
-    std::vector<std::int64_t> steps;
-    const auto key = BucketFiles::key_of(place_.directory) + '/';
-    for (const auto& one : files_.client()->list(key, false).objects) {
-      const auto step = step_of(one.key);
-      if (step && !is_ours(one.key)) steps.push_back(*step);
-    }
-    return steps;
-  }
-  // All objects of a step.
-  std::vector<bucket::Object> objects_of(std::int64_t step) const {
-    return files_.client()->list(BucketFiles::key_of(place_.prefix(step)) + '.', true).objects;
-  }
-  std::vector<bucket::Object> data_of(std::int64_t step) const {
-    auto objects = objects_of(step);
-    std::erase_if(objects, [&](const auto& one) { return !is_ours(one.key); });
-    return objects;
-  }
-  // The count in the name of a data object.
-  std::int64_t count_of(const std::string& key) const { return parse(key).value().count; }
-
- private:
-  std::optional<commit::ParsedName> parse(const std::string& key) const {
-    const auto directory = BucketFiles::key_of(place_.directory) + '/';
-    if (!key.starts_with(directory)) return std::nullopt;
-    return commit::parse_name(key.substr(directory.size()), place_.naming);
-  }
-
-  const Location& place_;
-  BucketFiles& files_;
+// The checkpoint that a save replaces.
+struct Replaced {
+  int num_files = 0;  // 0: none
+  std::string uuid = {};
 };
+
+std::optional<Replaced> taken_from(std::map<std::int64_t, Replaced>& all, std::int64_t step) {
+  auto taken = all.extract(step);
+  return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
+}
 
 class BucketStore : public Store {
  public:
   BucketStore(const Location& place, BucketFiles& files)
-      : Store(place), files_(files), at_(place, files), log_(files, BucketLog::path_of(place)) {}
+      : Store(place),
+        files_(files),
+        log_(files, BucketLog::path_of(place)),
+        at_(place, files, log_) {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
@@ -169,6 +145,7 @@ class BucketStore : public Store {
   void begin(Recovered found, const SizesOfSteps&) override {
     auto entries = read_catalog();
     for (const auto& one : entries) {
+      if (one.file) at_.has_index(one.step, one.file->inode);
       if (one.damage.empty()) continue;
       log(LogLevel::warning,
           cat("step ", one.step, " in ", place_.directory.string(), " is damaged: ", one.damage));
@@ -187,7 +164,7 @@ class BucketStore : public Store {
     return !history_.find(step) && !failed_.contains(step);
   }
   DraftId offer(int data_files) override {
-    DraftId id{.sequence = last_number_ + 1, .uuid = commit::random_uuid()};
+    DraftId id{.sequence = last_number_ + 1, .uuid = log_.next_uuid()};
     id.data_files = data_files;
     id.num_files = data_files + 1;
     id.records = 0;
@@ -212,8 +189,20 @@ class BucketStore : public Store {
     std::set<std::int64_t> taken;
     if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
     if (there) taken.insert(there->num_files);
-    for (const auto& one : at_.data_of(id.step)) taken.insert(at_.count_of(one.key));
-    if (!taken.empty()) crowded_.insert(id.step);
+    const auto objects = at_.objects_of(id.step);
+    for (const auto& one : objects) {
+      if (at_.is_data(one.key)) taken.insert(at_.count_of(one.key));
+    }
+    const bool is_beside = at_.is_beside(id.step, objects);
+    if (is_beside && !intent.may_overwrite) throw in_the_way(place_, id.step);
+    {
+      const MutexLock guard(mutex_);
+      is_beside ? void(brought_.insert(id.step)) : void(brought_.erase(id.step));
+    }
+    if (is_beside) there = look_at_step(place_, id.step);
+    if (!taken.empty()) {
+      crowded_[id.step] = there ? Replaced{there->num_files, there->save.identity} : Replaced{};
+    }
     while (taken.contains(id.num_files)) ++id.num_files;
     if (intent.sequence < 0) use(id);
     if (intent.sequence >= 0) id.sequence = intent.sequence;
@@ -235,15 +224,23 @@ class BucketStore : public Store {
       auto bytes = own.bytes.whole();
       put_new(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
     }
+    // What somebody has brought counts as it is until the new index is there.
+    const bool is_brought = [&] {
+      const MutexLock guard(mutex_);
+      return brought_.erase(draft.step()) > 0;
+    }();
+    if (is_brought) log_.commit(draft.step(), draft.uuid());
     // From here on a failure may come after the deed. An index that no log names does no harm, but
     // one that has replaced that of a step that counts needs its data.
     bool may_count = log_.counts(draft.step());
     try {
-      put_new(draft, commit::index_path(draft.prefix()), sealed.index.whole());
+      const auto tag = put_new(draft, commit::index_path(draft.prefix()), sealed.index.whole());
+      at_.has_index(draft.step(), BucketFiles::number_of(tag));
       may_count = true;
-      log_.change([&](auto& log) { log.uuid[draft.step()] = draft.uuid(); });
+      if (!is_brought) log_.commit(draft.step(), draft.uuid());
     } catch (const Error& error) {
       if (error.code() == Code::busy || !may_count) throw;
+      log_.failed(draft.uuid());  // unless it turns out to count
       throw Error(Code::durability_unknown,
                   cat("whether step ", draft.step(), " is committed is not known"), error.what(),
                   "When the server answers again, the next save or job finds out.")
@@ -260,13 +257,16 @@ class BucketStore : public Store {
   // now: then nothing is removed.
   Withdrawn withdraw(const Draft& draft) override {
     failed_[draft.step()].insert(draft.id().num_files);
+    log_.failed(draft.uuid());
     try {
       abort_parts(draft.files());
-      auto objects = at_.data_of(draft.step());
-      std::erase_if(objects,
-                    [&](const auto& one) { return at_.count_of(one.key) != draft.num_files(); });
+      auto objects = at_.objects_of(draft.step());
+      std::erase_if(objects, [&](const auto& one) {
+        return at_.is_data(one.key) && at_.count_of(one.key) != draft.num_files();
+      });
+      objects = at_.of_save(std::move(objects), draft.uuid());
       log_.require_own();
-      for (const auto& one : objects) files_.client()->remove(one.key, one.tag);
+      at_.remove(objects);
     } catch (const Error& error) {
       if (error.code() == Code::busy) return Withdrawn::not_ours;
       log(LogLevel::warning, cat("objects of a save that failed stay: ", error.what()));
@@ -283,11 +283,11 @@ class BucketStore : public Store {
   }
   void tidy(const Draft* draft) override {
     const auto steps = std::exchange(expires_, {});
-    if (draft) logged(place_, [&] { remove(*draft, crowded_.erase(draft->step()) > 0, steps); });
+    if (draft) logged(place_, [&] { remove(*draft, taken_from(crowded_, draft->step()), steps); });
     history_.apply_tidied();
   }
   std::function<bool()> tidy_later(const Draft& draft, int, bool durable, Meanwhile now) override {
-    const bool crowded = durable && crowded_.erase(draft.step()) > 0;
+    const auto crowded = durable ? taken_from(crowded_, draft.step()) : std::nullopt;
     return [this, draft, crowded, durable, entries = history_.catalog(), now] {
       logged(place_, [&] {
         auto steps = expired(entries);
@@ -328,22 +328,28 @@ class BucketStore : public Store {
 
  private:
   // A former owner that was stopped may put its objects of the same step at any time. So an object
-  // is put only where the index is that this save replaces, or none; what no log names is in the
-  // way, and goes.
-  void put_new(const Draft& draft, const io::Path& path, std::string_view bytes) const {
+  // is put only where the index is that this save replaces, or none. What a dead save has left is
+  // in the way, and goes; what somebody has brought stays.
+  std::string put_new(const Draft& draft, const io::Path& path, std::string_view bytes) const {
     const auto key = BucketFiles::key_of(path);
     auto client = files_.client();
     constexpr int most_tries = 3;
     for (int tries = 0; tries < most_tries; ++tries) {
-      const bool replaces = log_.counts(draft.step()) && !at_.is_ours(key);
+      const auto replaces = [&] { return log_.counts(draft.step()) && !at_.is_data(key); };
       auto condition = bucket::Condition::absent();
-      if (replaces || tries > 0) {
+      if (replaces() || tries > 0) {
         const auto there = client->look(key);
         log_.require_own();  // else it may be another owner's, and count
-        if (there && replaces) condition = bucket::Condition::same(there->tag);
-        if (there && !replaces) client->remove(key, there->tag);
+        if (there && replaces()) {
+          condition = bucket::Condition::same(there->tag);
+        } else if (there && log_.is_dead(there->mark)) {
+          client->remove(key, there->tag);
+        } else if (there) {
+          throw in_the_way(place_, draft.step());
+        }
       }
-      if (client->put(key, std::as_bytes(std::span(bytes)), condition)) return;
+      const auto tag = client->put(key, std::as_bytes(std::span(bytes)), condition, draft.uuid());
+      if (tag) return *tag;
       check_owner();
     }
     throw Error(Code::busy, cat("another job writes step ", draft.step()),
@@ -355,9 +361,11 @@ class BucketStore : public Store {
     constexpr int most_tries = 3;
     for (int tries = 1;; ++tries) try {
         if (log_.read()) return log_.take_numbers({});
-        // Owners put a list before anything else. So what is there was brought from elsewhere.
+        // Owners put a list before anything else. So what is there was brought from elsewhere, or
+        // somebody has removed the list: what is not whole is of a save that has failed, perhaps.
         BucketLog::Contents brought;
         for (const auto& one : look_at_steps(place_, at_.steps_there())) {
+          if (!one.damage.empty() && !one.unreadable) continue;
           brought.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
           brought.given = std::max(brought.given, one.save.sequence);
         }
@@ -375,24 +383,24 @@ class BucketStore : public Store {
     } else if (!log_.read()) {
       return found;
     }
-    auto client = files_.client();
+    const auto debris = at_.debris();
     const auto key = BucketFiles::key_of(place_.directory) + '/';
-    auto uploads = client->uploads(key);
-    auto objects = client->list(key, false).objects;
-    std::erase_if(uploads, [&](const auto& one) { return !at_.is_ours(one.key); });
-    std::erase_if(objects, [&](const auto& one) {
-      const auto step = at_.step_of(one.key);
-      return !step || log_.counts(*step);
-    });
     const auto tell = [&](const std::string& of, const char* why) {
       found.removed.push_back({of.substr(key.size()), false, why, {}, true});
     };
-    for (const auto& upload : uploads) tell(upload.key, "an upload that was not completed");
-    for (const auto& one : objects) tell(one.key, "its save was not committed");
+    for (const auto& upload : debris.uploads) tell(upload.key, "an upload that was not completed");
+    for (const auto& one : debris.dead) tell(one.key, "its save was not committed");
+    if (!debris.kept.empty()) {
+      log(LogLevel::warning,
+          cat("objects in ", place_.directory.string(), " (", debris.kept.size(), ", such as ",
+              debris.kept.front().key.substr(key.size()),
+              ") belong to no checkpoint that counts, and no save of Cairn's has left them: they "
+              "stay. cairn ls names the checkpoints among them"));
+    }
     if (policy_.read_only || found.removed.empty()) return found;
     log_.require_own();
-    for (const auto& upload : uploads) client->abort(upload);
-    for (const auto& one : objects) client->remove(one.key, one.tag);
+    for (const auto& upload : debris.uploads) files_.client()->abort(upload);
+    at_.remove(debris.dead);
     return found;
   }
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
@@ -423,6 +431,7 @@ class BucketStore : public Store {
   void remove(const std::vector<std::int64_t>& steps) {
     if (steps.empty()) return;
     std::vector<bucket::Object> there;
+    std::set<std::int64_t> listed;  // with all that is there
     for (const auto step : steps) {
       // The index first: without it nobody reads the data.
       const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
@@ -430,23 +439,32 @@ class BucketStore : public Store {
       std::stable_partition(objects.begin(), objects.end(),
                             [&](const auto& one) { return one.key == index; });
       std::erase_if(objects,
-                    [&](const auto& one) { return one.key != index && !at_.is_ours(one.key); });
+                    [&](const auto& one) { return one.key != index && !at_.is_data(one.key); });
       there.insert(there.end(), objects.begin(), objects.end());
+      if (at_.is_new(step, objects)) listed.insert(step);
     }
-    log_.change([&](auto& log) {
-      for (const auto step : steps) log.uuid.erase(step);
-    });
+    const auto retired = log_.retire(steps);
     history_.tidied(steps);
-    auto client = files_.client();
-    for (const auto& one : there) client->remove(one.key, one.tag);
+    at_.remove(there);
+    std::vector<std::string> gone;
+    for (const auto& [step, uuid] : retired) {
+      if (listed.contains(step)) gone.push_back(uuid);
+    }
+    log_.are_gone(gone);
   }
   // `crowded`: objects of other saves of the step may be there.
-  void remove(const Draft& draft, bool crowded, const std::vector<std::int64_t>& steps) {
-    auto others = crowded ? at_.data_of(draft.step()) : std::vector<bucket::Object>();
-    std::erase_if(others,
-                  [&](const auto& one) { return at_.count_of(one.key) == draft.num_files(); });
+  void remove(const Draft& draft, const std::optional<Replaced>& crowded,
+              const std::vector<std::int64_t>& steps) {
+    auto others = crowded ? at_.objects_of(draft.step()) : std::vector<bucket::Object>();
+    const bool is_new = at_.is_new(draft.step(), others);
+    std::erase_if(others, [&](const auto& one) {
+      if (!at_.is_data(one.key)) return true;
+      const auto count = at_.count_of(one.key);
+      return count == draft.num_files() || (count != crowded->num_files && !at_.is_dead(one));
+    });
     if (!others.empty()) log_.require_own();
-    for (const auto& one : others) files_.client()->remove(one.key, one.tag);
+    at_.remove(others);
+    if (is_new) log_.are_gone({crowded->uuid});
     remove(steps);
   }
   void mark_damaged(const CatalogEntry& entry, const std::string& reason) override {
@@ -454,32 +472,22 @@ class BucketStore : public Store {
   }
 
   BucketFiles& files_;
-  const BucketPlace at_;
   std::unique_ptr<Lease> lease_;  // null if it owns nothing
   mutable BucketLog log_;
+  BucketPlace at_;
   // Used by the thread that tells others what stays.
   mutable std::optional<commit::StateFile> last_state_;
   std::vector<std::int64_t> expires_;  // of the current save
-  std::set<std::int64_t> crowded_;     // steps of which objects of other saves may lie there
+  // Steps of which objects of other saves may lie there, and what the save replaces.
+  std::map<std::int64_t, Replaced> crowded_;
   // Of steps whose saves have failed: the counts in the names of objects that may lie there.
   std::map<std::int64_t, std::set<std::int64_t>> failed_;
+  Mutex mutex_;
+  // Steps whose index somebody has brought, and a save may replace.
+  std::set<std::int64_t> brought_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace
-
-std::optional<std::vector<std::int64_t>> BucketFiles::steps_that_count(const Location& place) {
-  BucketLog log(*this, BucketLog::path_of(place));
-  if (!log.read()) return std::nullopt;
-  return log.steps();
-}
-
-std::vector<commit::Naming> BucketFiles::names_in(const io::Path& directory) {
-  std::vector<commit::Naming> names;
-  for (const auto& file : list(directory / commit::private_directory_name)) {
-    if (auto naming = BucketLog::naming_of(file)) names.push_back(*std::move(naming));
-  }
-  return names;
-}
 
 std::unique_ptr<Store> BucketFiles::make_store(const Location& place) {
   return std::make_unique<BucketStore>(place, *this);

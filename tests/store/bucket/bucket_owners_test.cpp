@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "store/bucket/bucket_kit.hpp"
+#include "store/bucket/bucket_log.hpp"
+#include "store/contents/data_file.hpp"
 #include "support/rounds.hpp"
 
 namespace cairn::test {
@@ -55,7 +57,12 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
       before.save(10, 1);
     }
     if (play().debris) {
-      server->connect()->put("run/ckpt-20.data-00000-of-00002", std::as_bytes(std::span("debris")));
+      const auto files = server->files();
+      BucketLog dead(*files, "/run/.cairn/log.ckpt");
+      dead.read();
+      dead.take_numbers({});
+      const auto debris = save_id(commit::uuid_text(dead.next_uuid()));
+      server->connect()->put("run/ckpt-20.data-00000-of-00002", std::as_bytes(std::span(debris)));
     }
     std::binary_semaphore stopped(0), go_on(0);
     std::atomic<bool> is_stopped = false, was_saved = false, has_opened = false;
