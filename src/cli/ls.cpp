@@ -434,7 +434,7 @@ void add_ls(Tool& tool) {
     if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);
-      if (!beside.empty()) json["beside_the_list"] = beside;
+      json["beside_the_list"] = beside;
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }

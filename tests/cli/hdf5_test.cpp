@@ -28,7 +28,7 @@ class Hdf5Tool : public testing::TestWithParam<const char*> {
 TEST_P(Hdf5Tool, ThereAndBackIsTheSame) {
   auto ran = run_tool({"convert", golden(), at("x.h5")});
   ASSERT_EQ(ran.status, 0) << ran.err;
-  EXPECT_EQ(ran.out, at("x") + "\n");
+  EXPECT_EQ(ran.out, at("x.h5") + "\n");
   EXPECT_EQ(run_tool({"verify", at("x.h5")}).status, 0);
   ran = run_tool({"diff", golden(), at("x.h5")});
   EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
