@@ -23,6 +23,9 @@ class MovingMemory : public SliceMemory {
   const std::byte* contiguous() const override { return std::as_const(*at_).contiguous(); }
   std::byte* contiguous_writable() override { return at_->contiguous_writable(); }
   bool writable() const override { return at_->writable(); }
+  std::shared_ptr<const SliceMemory> for_any_thread() const override {
+    return std::as_const(*at_).for_any_thread();
+  }
   Footprint footprint() const override { return at_->footprint(); }
   std::shared_ptr<StagingMemory> staging() const override { return at_->staging(); }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,14 @@ class SliceMemory {
   virtual ~SliceMemory() = default;
   /// Copies the elements of part, row-major, to host memory of part.count() elements.
   virtual void read(const Box& part, std::byte* out) const = 0;
+  struct Read {
+    Box part;
+    std::byte* out = nullptr;
+  };
+  /// Several reads. A device does not wait after each.
+  virtual void read_all(std::span<const Read> parts) const {
+    for (const auto& one : parts) read(one.part, one.out);
+  }
   /// The reverse. Throws invalid_argument where the memory is const.
   virtual void write(const Box& part, const std::byte* in) = 0;
   /// Address of the slice if it is host memory, row-major without gaps; else nullptr.
@@ -42,9 +51,10 @@ class SliceMemory {
   virtual std::byte* contiguous_writable() { return nullptr; }
   virtual bool writable() const = 0;
   /// Memory with the same elements, as long as this object lives: any thread may call its read()
-  /// while nobody writes the elements. Null: there is none. A save with Until::released copies such
-  /// a slice at the call, unless it is contiguous().
-  virtual const SliceMemory* for_any_thread() const { return nullptr; }
+  /// and read_all() while nobody writes the elements. What computes them is complete when this
+  /// returns. Null: there is none. A save with Until::released copies such a slice at the call,
+  /// unless it is contiguous().
+  virtual std::shared_ptr<const SliceMemory> for_any_thread() const { return nullptr; }
   /// In the memory of the host or of a device. It shows whether slices share memory, which a
   /// restore must not write twice.
   virtual Footprint footprint() const { return {}; }

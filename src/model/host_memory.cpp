@@ -108,7 +108,7 @@ void with_elements(std::size_t item, const Take& take) {
 
 // Copies a part between strided and row-major memory: whole runs at once where they lie together on
 // both sides, element by element otherwise.
-class HostMemory : public SliceMemory {
+class HostMemory : public SliceMemory, public std::enable_shared_from_this<HostMemory> {
  public:
   HostMemory(DType dtype, const void* data, void* writable, Dims extent, Dims strides)
       : item_(static_cast<std::int64_t>(dtype_size(dtype))),
@@ -145,7 +145,7 @@ class HostMemory : public SliceMemory {
 
   const std::byte* contiguous() const override { return contiguous_ ? data_ : nullptr; }
   std::byte* contiguous_writable() override { return contiguous_ ? writable_ : nullptr; }
-  const SliceMemory* for_any_thread() const override { return this; }
+  std::shared_ptr<const SliceMemory> for_any_thread() const override { return shared_from_this(); }
   Footprint footprint() const override {
     Footprint where{data_, strides_, item_};
     for (auto& stride : where.strides) stride *= item_;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t most_bytes = std::int64_t{1} << 20;  // of fill values, made at a time
 
 // The memory of a gap: reads give the fill value, and nothing can be written.
-class FillMemory : public SliceMemory {
+class FillMemory : public SliceMemory, public std::enable_shared_from_this<FillMemory> {
  public:
   explicit FillMemory(std::string element) : element_(std::move(element)) {}
   void read(const Box& part, std::byte* out) const override { repeat(element_, part.count(), out); }
@@ -23,7 +23,7 @@ class FillMemory : public SliceMemory {
     throw Error(Code::internal, "a gap was to be restored");
   }
   bool writable() const override { return false; }
-  const SliceMemory* for_any_thread() const override { return this; }
+  std::shared_ptr<const SliceMemory> for_any_thread() const override { return shared_from_this(); }
 
  private:
   std::string element_;
@@ -46,6 +46,11 @@ class BoxMemory : public SliceMemory {
     offset_ = at * static_cast<std::int64_t>(element_bytes);
   }
   void read(const Box& part, std::byte* out) const override { memory_->read(inner(part), out); }
+  void read_all(std::span<const Read> parts) const override {
+    std::vector<Read> moved;
+    for (const auto& one : parts) moved.push_back({inner(one.part), one.out});
+    memory_->read_all(moved);
+  }
   void write(const Box& part, const std::byte* in) override { memory_->write(inner(part), in); }
   const std::byte* contiguous() const override {
     const SliceMemory& memory = *memory_;
@@ -57,8 +62,12 @@ class BoxMemory : public SliceMemory {
     return first ? first + offset_ : nullptr;
   }
   bool writable() const override { return memory_->writable(); }
-  const SliceMemory* for_any_thread() const override {
-    return memory_->for_any_thread() == memory_.get() ? this : nullptr;
+  std::shared_ptr<const SliceMemory> for_any_thread() const override {
+    const auto whole = std::as_const(*memory_).for_any_thread();
+    if (!whole) return nullptr;
+    auto box = std::make_shared<BoxMemory>(*this);
+    box->memory_ = std::const_pointer_cast<SliceMemory>(whole);
+    return box;
   }
   Footprint footprint() const override {
     auto where = memory_->footprint();

@@ -4,12 +4,26 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 
 #include "base/text.hpp"
 #include "group/collectives.hpp"
 #include "session/save/writers/writer.hpp"
 
 namespace cairn {
+namespace {
+
+// The kind of memory that the first of the slices asks for that asks; null: none does.
+std::shared_ptr<StagingMemory> staging_of(const RefreshedState& state) {
+  for (const auto& [key, tensor] : state.tensors()) {
+    for (const auto& slice : tensor.slices) {
+      if (auto memory = slice.memory->staging()) return memory;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::int64_t SaveHandle::step() const { return shared_->step; }
 SaveStage SaveHandle::stage() const { return shared_->stage; }
@@ -60,7 +74,8 @@ void become_idle(const PendingSave& pending) {
 PendingSaves::PendingSaves(const Job& job)
     : job_(job),
       pool_(job.options.async.memory ? job.options.async.memory : page_memory()),
-      rest_(job.options.async.memory ? job.options.async.memory : page_memory()) {}
+      rest_(job.options.async.memory ? job.options.async.memory : page_memory()),
+      buffer_(page_memory()) {}
 
 PendingSaves::~PendingSaves() { drain(); }
 
@@ -212,12 +227,27 @@ void PendingSaves::retire_last() {
 
 // Uses the kind of memory that slices ask for. If none asks, keeps the memory that there is.
 void PendingSaves::choose_memory(const RefreshedState& state) {
-  for (const auto& [key, tensor] : state.tensors()) {
-    for (const auto& slice : tensor.slices) {
-      if (auto memory = slice.memory->staging()) return pool_.take_from(std::move(memory));
-    }
+  const auto asked = staging_of(state);
+  const auto choose = [&](io::StagingPool& pool) {
+    if (asked) return pool.take_from(asked);
+    if (!pool.intact()) pool.take_from(page_memory());
+  };
+  choose(buffer_);
+  if (job_.options.async.memory) return;
+  choose(pool_);
+  choose(rest_);
+}
+
+// For one chunk. Memory that a device is slow to write serves if there is no other.
+Window::Room PendingSaves::take_buffer(std::int64_t bytes) {
+  if (bytes == 0) return {};
+  auto memory = buffer_.reserve(bytes);
+  if (memory.empty()) {
+    buffer_.take_from(page_memory());
+    memory = buffer_.reserve(bytes);
   }
-  if (!pool_.intact()) pool_.take_from(page_memory());
+  if (memory.empty()) throw std::bad_alloc();
+  return {memory, buffer_.hold()};
 }
 
 // The most that a pool may have. By default the ranks of a node share half of the memory that is
@@ -249,7 +279,7 @@ std::string PendingSaves::reserve(PendingSave& pending, const RefreshedState& st
   plan.capture.tell_io_ranks(job_);
   run_and_agree(group, [&] {
     const auto bytes = measure(pending, state);
-    if (!job_.options.async.memory) choose_memory(state);
+    choose_memory(state);
     const bool is_limited = job_.options.async.pool_bytes > 0;
     if ((is_limited || bytes > pool_.bytes()) && bytes > most_bytes(pool_, plan.capture)) {
       lacking = bytes;
@@ -286,7 +316,7 @@ void PendingSaves::leave(PendingSave& pending, const RefreshedState& state) {
                               : told.text();
   if (!why.empty()) pending.handle->tell_why(std::move(why));
   window.open(
-      static_cast<std::uint64_t>(pending.asked.step),
+      static_cast<std::uint64_t>(pending.asked.step), take_buffer(window.buffer_bytes()),
       [this, &form](std::int64_t bytes) -> Window::Room {
         if (bytes > rest_.bytes() && bytes > most_bytes(rest_, form)) return {};
         const auto memory = rest_.reserve(bytes);

@@ -222,6 +222,7 @@ class PendingSaves {
  private:
   std::int64_t measure(PendingSave&, const RefreshedState&);
   void choose_memory(const RefreshedState&);
+  Window::Room take_buffer(std::int64_t bytes);
   std::int64_t most_bytes(const io::StagingPool&, const CaptureForm&) const;
 
   const Job& job_;
@@ -231,6 +232,7 @@ class PendingSaves {
   io::StagingPool pool_;
   // For what release() copies: used with the mutex of the window that is open.
   io::StagingPool rest_;
+  io::StagingPool buffer_;  // for a chunk of what stays in the application's memory
   std::atomic<std::int64_t> rest_bytes_ = 0;
   // Null until the first task: a program that only saves blocking has no thread.
   std::shared_ptr<TaskQueue> queue_;

@@ -39,6 +39,9 @@ class DualViewMemory : public SliceMemory {
   // Not contiguous_writable(): a caller that writes through an address would not mark the host's
   // side as modified.
   bool writable() const override { return host_.writable(); }
+  std::shared_ptr<const SliceMemory> for_any_thread() const override {
+    return newer().for_any_thread();
+  }
   Footprint footprint() const override { return newer().footprint(); }
   std::shared_ptr<StagingMemory> staging() const override { return newer().staging(); }
 

@@ -22,7 +22,7 @@ class OwningMemory : public SliceMemory {
   const std::byte* contiguous() const override { return std::as_const(*memory_).contiguous(); }
   std::byte* contiguous_writable() override { return memory_->contiguous_writable(); }
   bool writable() const override { return memory_->writable(); }
-  const SliceMemory* for_any_thread() const override {
+  std::shared_ptr<const SliceMemory> for_any_thread() const override {
     return std::as_const(*memory_).for_any_thread();
   }
   Footprint footprint() const override { return memory_->footprint(); }

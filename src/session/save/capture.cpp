@@ -315,12 +315,12 @@ void CaptureForm::check_sent(std::size_t number, const std::string& key, std::ui
 }
 
 // One of this rank's own entries.
-void CaptureForm::write_own(std::size_t i, StoredTensor& entry, const Copy& copy, Sink& file,
-                            std::vector<std::byte>& buffer) const {
+void CaptureForm::write_own(std::size_t i, StoredTensor& entry, const Copy& copy,
+                            Sink& file) const {
   const auto at = copy.places.at.empty() ? layout_.at[i] : copy.places.at[i];
   if (at == CapturePlaces::stays) {
     return copy.window.write_next(
-        [&](std::span<const std::byte> bytes, bool stay) { file.append(bytes, stay); }, buffer);
+        [&](std::span<const std::byte> bytes, bool stay) { file.append(bytes, stay); });
   }
   const auto bytes = static_cast<std::size_t>(entry.slices.front().raw_bytes);
   if (bytes > 0) file.append(copy.memory.subspan(static_cast<std::size_t>(at), bytes), true);
@@ -333,7 +333,6 @@ void CaptureForm::write(const Draft& draft, const Copy& copy, const StringStore&
   // A served rank has nothing to write: its io rank does that.
   if (stream_) return;
   Sink file(draft, file_sizes_);
-  std::vector<std::byte> buffer;
   std::size_t i = 0;
   for (auto& entry : packed_.each()) {
     if (cancelled) return;
@@ -348,7 +347,7 @@ void CaptureForm::write(const Draft& draft, const Copy& copy, const StringStore&
     }
     file.begin(entry);
     if (is_own) {
-      write_own(i, entry, copy, file, buffer);
+      write_own(i, entry, copy, file);
     } else if (stored.raw_bytes > 0) {
       const auto at = static_cast<std::size_t>(layout_.at[i] - copy.places.left_out);
       file.append(copy.memory.subspan(at, static_cast<std::size_t>(stored.raw_bytes)), true);

@@ -120,7 +120,7 @@ class CaptureForm {
   void send(const Job&, const RefreshedState&, const StringStore&,
             std::span<std::byte> memory) const;
   std::vector<SentEntry> receive(Group&, std::span<std::byte> memory) const;
-  void write_own(std::size_t, StoredTensor&, const Copy&, Sink&, std::vector<std::byte>&) const;
+  void write_own(std::size_t, StoredTensor&, const Copy&, Sink&) const;
   void check_sent(std::size_t number, const std::string& key, std::uint32_t crc,
                   std::span<const SentEntry> sent) const;
   std::span<const std::byte> fetch(const RefreshedState&, const StringStore&, const Frames::Part&,

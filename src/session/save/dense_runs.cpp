@@ -131,7 +131,6 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
                                      const std::vector<CapturedRun>& runs, int first_file,
                                      Window* window) {
   std::vector<StoredTensor> entries;
-  std::vector<std::byte> buffer;
   std::unique_ptr<io::File> file;
   EncodedChunks encoded(plan);
   int open = -1;
@@ -149,7 +148,7 @@ std::vector<StoredTensor> write_runs(const Draft& draft, const DensePlan& plan,
     if (bytes) {
       run.add({bytes, static_cast<std::size_t>(plan.run(chunk).bytes)});
     } else {
-      window->write_next([&](std::span<const std::byte> part, bool) { run.add(part); }, buffer);
+      window->write_next([&](std::span<const std::byte> part, bool) { run.add(part); });
     }
     run.end(entries);
   }

@@ -20,6 +20,11 @@ namespace {
 // chunk.
 constexpr std::int64_t all_sampled_bytes = std::int64_t{1} << 20, sample_of_bytes = 128,
                        least_sample_bytes = 64;
+// Where bytes must be gathered: one chunk in so many, and so many bytes of it.
+constexpr std::uint64_t gathered_of_chunks = 8;
+constexpr std::int64_t most_gathered_bytes = std::int64_t{1} << 15;
+// A device copies so many bytes at nearly its full speed.
+constexpr std::int64_t device_chunk_bytes = std::int64_t{4} << 20;
 
 Error changed(const std::string& key, const char* and_ = "") {
   return Error(Code::invalid_argument, cat("tensor '", key, "' has changed while it was saved"),
@@ -31,14 +36,19 @@ Error changed(const std::string& key, const char* and_ = "") {
 }  // namespace
 
 Window::Chunks::Chunks(const Piece& piece) : piece_(&piece) {
-  if (!piece.run) cut_ = plan::ChunkCut(piece.part, piece.element_bytes, cached_bytes);
+  if (!piece.run) cut_ = plan::ChunkCut(piece.part, piece.element_bytes, piece.chunk_bytes);
+}
+
+std::uint64_t Window::Chunks::count() const {
+  if (!piece_->run) return static_cast<std::uint64_t>(cut_.count());
+  return static_cast<std::uint64_t>((piece_->bytes - 1) / piece_->chunk_bytes + 1);
 }
 
 std::optional<Window::Chunk> Window::Chunks::next() {
   if (offset_ == piece_->bytes) return std::nullopt;
   Chunk chunk;
   if (piece_->run) {
-    chunk = {{}, offset_, std::min(cached_bytes, piece_->bytes - offset_)};
+    chunk = {{}, offset_, std::min(piece_->chunk_bytes, piece_->bytes - offset_)};
   } else {
     auto found = cut_.chunk(number_++);
     chunk = {std::move(found.box), found.offset, found.bytes};
@@ -49,32 +59,58 @@ std::optional<Window::Chunk> Window::Chunks::next() {
 
 void Window::add(Piece piece) {
   bytes_ += piece.bytes;
+  const bool is_on_device = !piece.run && piece.memory->staging();
+  piece.chunk_bytes = is_on_device ? device_chunk_bytes : cached_bytes;
+  buffer_bytes_ = std::max(buffer_bytes_, std::min(piece.bytes, piece.chunk_bytes));
+  chunks_in_all_ += Chunks(piece).count();
   pieces_.push_back(std::move(piece));
 }
 
-void Window::open(std::uint64_t round, TakeRoom take_room, bool protects) {
+void Window::open(std::uint64_t round, Room buffer, TakeRoom take_room, bool protects) {
   round_ = round;
+  buffer_ = std::move(buffer);
   if (protects) protect();
-  std::vector<std::byte> buffer;
   std::uint64_t number = 0;
-  for (const auto& piece : pieces_) {
-    Chunks chunks(piece);
-    while (const auto chunk = chunks.next()) {
-      const auto sample = sample_of(piece, *chunk, number++);
-      if (!sample) continue;
-      const auto* bytes = bytes_of(piece, *chunk, buffer);
-      sums_.push_back(crc32c({bytes + sample->begin, sample->size}));
-    }
-  }
+  for (const auto& piece : pieces_) take_sums(piece, number);
   const MutexLock guard(mutex_);
   take_room_ = std::move(take_room);
   is_open_ = !pieces_.empty();
 }
 
+// Of memory that must be gathered as many samples are read together as the buffer has room for.
+void Window::take_sums(const Piece& piece, std::uint64_t& number) {
+  std::vector<SliceMemory::Read> reads;
+  std::size_t end = 0;
+  const auto read = [&] {
+    if (reads.empty()) return;
+    piece.memory->read_all(reads);
+    reads.push_back({{}, buffer_.bytes.data() + std::exchange(end, 0)});
+    for (std::size_t i = 0; i + 1 < reads.size(); ++i) {
+      sums_.push_back(crc32c({reads[i].out, reads[i + 1].out}));
+    }
+    reads.clear();
+  };
+  Chunks chunks(piece);
+  while (const auto chunk = chunks.next()) {
+    const auto sample = sample_of(piece, *chunk, number++);
+    if (!sample) continue;
+    if (piece.run) {
+      sums_.push_back(crc32c({piece.run + chunk->offset + sample->begin, sample->size}));
+      continue;
+    }
+    if (end + sample->size > buffer_.bytes.size()) read();
+    reads.push_back({sample->box, buffer_.bytes.data() + end});
+    end += sample->size;
+  }
+  read();
+}
+
 void Window::clear() {
   pieces_.clear();
   sums_.clear();
-  bytes_ = 0;
+  bytes_ = buffer_bytes_ = 0;
+  chunks_in_all_ = 0;
+  buffer_ = {};
   written_ = chunk_ = sum_ = 0;
   const MutexLock guard(mutex_);
   is_open_ = is_copied_ = false;
@@ -92,8 +128,8 @@ void Window::clear() {
 void Window::protect() {
   std::vector<PageGuard::Range> ranges;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    const auto& [key, owner, run, memory, part, bytes, element_bytes] = pieces_[p];
-    if (run) ranges.push_back({run, static_cast<std::size_t>(bytes), p});
+    const auto& piece = pieces_[p];
+    if (piece.run) ranges.push_back({piece.run, static_cast<std::size_t>(piece.bytes), p});
   }
   const char* way = std::getenv("CAIRN_CHECK_PROMISE");
   std::unique_ptr<PageGuard> guard;
@@ -119,33 +155,31 @@ void Window::check_guard() const {
                 refuses_calls_ ? "; system calls that write into it fail with EFAULT" : "");
 }
 
-// Of memory that is not contiguous whole chunks are sampled, since their bytes are gathered.
 std::optional<Window::Sample> Window::sample_of(const Piece& piece, const Chunk& chunk,
                                                 std::uint64_t number) const {
   const auto all = static_cast<std::size_t>(chunk.bytes);
-  if (bytes_ <= all_sampled_bytes) return Sample{0, all};
+  if (bytes_ <= all_sampled_bytes) return Sample{chunk.box, 0, all};
   const auto chosen = mixed_bits(number + mixed_bits(round_));
-  if (!piece.run) {
-    if (chosen % sample_of_bytes != 0) return std::nullopt;
-    return Sample{0, all};
+  const auto share = std::max(least_sample_bytes, chunk.bytes / sample_of_bytes);
+  if (piece.run) {
+    const auto size = static_cast<std::size_t>(std::min(chunk.bytes, share));
+    return Sample{{}, chosen % (all - size + 1), size};
   }
-  const auto size = static_cast<std::size_t>(
-      std::min(chunk.bytes, std::max(least_sample_bytes, chunk.bytes / sample_of_bytes)));
-  return Sample{chosen % (all - size + 1), size};
+  const auto group = number / gathered_of_chunks;
+  const auto of_group = std::min(gathered_of_chunks, chunks_in_all_ - group * gathered_of_chunks);
+  if (number % gathered_of_chunks != mixed_bits(group + mixed_bits(round_)) % of_group) {
+    return std::nullopt;
+  }
+  const plan::ChunkCut parts(chunk.box, piece.element_bytes,
+                             std::min(8 * share, most_gathered_bytes));
+  const auto part =
+      parts.chunk(static_cast<std::int64_t>(chosen % static_cast<std::uint64_t>(parts.count())));
+  return Sample{part.box, static_cast<std::size_t>(part.offset),
+                static_cast<std::size_t>(part.bytes)};
 }
 
-const std::byte* Window::bytes_of(const Piece& piece, const Chunk& chunk,
-                                  std::vector<std::byte>& buffer) {
-  if (piece.run) return piece.run + chunk.offset;
-  buffer.resize(static_cast<std::size_t>(chunk.bytes));
-  piece.memory->read(chunk.box, buffer.data());
-  return buffer.data();
-}
-
-// The next chunk of the present piece; nothing: the piece has no more. `stays`: it lies in the copy
-// of the rest.
-std::optional<std::span<const std::byte>> Window::take_chunk(std::vector<std::byte>& buffer,
-                                                             bool& stays) {
+// The next chunk of the present piece; nothing: the piece has no more.
+std::optional<Window::Taken> Window::take_chunk() {
   const MutexLock guard(mutex_);
   const auto& piece = pieces_.at(next_);
   if (!chunks_) chunks_.emplace(piece);
@@ -163,34 +197,32 @@ std::optional<std::span<const std::byte>> Window::take_chunk(std::vector<std::by
   }
   const auto size = static_cast<std::size_t>(chunk->bytes);
   taken_ += chunk->bytes;
-  stays = is_copied_;
   if (is_copied_) {
     const auto begin = static_cast<std::size_t>(std::exchange(rest_at_, rest_at_ + chunk->bytes));
-    return rest_.bytes.subspan(begin, size);
+    return Taken{*chunk, rest_.bytes.subspan(begin, size), true};
   }
-  buffer.resize(size);
+  const auto copy = buffer_.bytes.first(size);
   if (piece.run) {
-    std::copy_n(piece.run + chunk->offset, size, buffer.data());
+    std::copy_n(piece.run + chunk->offset, size, copy.data());
   } else {
-    piece.memory->read(chunk->box, buffer.data());
+    piece.memory->read(chunk->box, copy.data());
   }
-  return buffer;
+  return Taken{*chunk, copy, false};
 }
 
-void Window::write_next(const Take& take, std::vector<std::byte>& buffer) {
+void Window::write_next(const Take& take) {
   const auto& piece = pieces_.at(written_++);
-  bool stays = false;
-  while (const auto chunk = take_chunk(buffer, stays)) {
-    check(piece, *chunk);
-    take(*chunk, stays);
+  while (const auto taken = take_chunk()) {
+    check(piece, *taken);
+    take(taken->bytes, taken->stays);
   }
   check_guard();
 }
 
 // Compares the checksum of the next chunk's sample with the one that was taken at the call.
-void Window::check(const Piece& piece, std::span<const std::byte> chunk) {
-  const auto sample = sample_of(piece, {{}, 0, static_cast<std::int64_t>(chunk.size())}, chunk_++);
-  if (sample && crc32c(chunk.subspan(sample->begin, sample->size)) != sums_.at(sum_++)) {
+void Window::check(const Piece& piece, const Taken& taken) {
+  const auto sample = sample_of(piece, taken.chunk, chunk_++);
+  if (sample && crc32c(taken.bytes.subspan(sample->begin, sample->size)) != sums_.at(sum_++)) {
     throw changed(piece.key);
   }
 }
@@ -216,10 +248,12 @@ bool Window::copy_rest() {
     } else if (begin == 0) {
       piece.memory->read(piece.part, to);
     } else {
+      std::vector<SliceMemory::Read> reads;
       auto chunks = chunks_.value();
       while (const auto chunk = chunks.next()) {
-        piece.memory->read(chunk->box, to + (chunk->offset - begin));
+        reads.push_back({chunk->box, to + (chunk->offset - begin)});
       }
+      piece.memory->read_all(reads);
     }
   }
   rest_ = std::move(room);
@@ -253,6 +287,7 @@ void Window::close() {
   end_guard();
   is_open_ = false;
   rest_.held = {};
+  buffer_.held = {};
   closed_.notify_all();
 }
 

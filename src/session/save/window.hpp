@@ -34,10 +34,11 @@ class Window {
     /// Keeps what belongs to the library, such as a View, until clear().
     std::shared_ptr<const SliceMemory> owner;
     const std::byte* run = nullptr;  ///< the bytes, if they are contiguous
-    /// If they are not: any thread may call its read() of this part of the slice.
-    const SliceMemory* memory = nullptr;
+    /// If they are not: any thread may read this part of the slice.
+    std::shared_ptr<const SliceMemory> memory = nullptr;
     Box part = {};
     std::int64_t bytes = 0, element_bytes = 1;
+    std::int64_t chunk_bytes = 0;  ///< set by add()
   };
   /// Memory for a copy; empty if there is not so much.
   struct Room {
@@ -49,20 +50,22 @@ class Window {
   // The caller's thread, while no task works on the save:
   /// In the order in which they will be written.
   void add(Piece);
+  /// The size of a chunk's copy, which open() needs.
+  std::int64_t buffer_bytes() const { return buffer_bytes_; }
   /// Takes checksums of a part of each chunk, another part with each `round`; of all bytes if they
-  /// are few. `take_room` is called by release(), and no more after the window was closed.
-  /// `protects`: write-protects the memory.
-  void open(std::uint64_t round, TakeRoom take_room, bool protects);
+  /// are few, and of fewer chunks of memory that must be gathered. `buffer`: for copies of one
+  /// chunk until the window is closed. `take_room` is called by release(), and no more after the
+  /// window was closed. `protects`: write-protects the memory.
+  void open(std::uint64_t round, Room buffer, TakeRoom take_room, bool protects);
   /// Forgets the pieces and their owners.
   void clear();
 
   // The writing thread:
   /// Gives the bytes of the next piece to `take`, in order; `stay`: they do not change until
   /// close(). Throws invalid_argument if the piece has changed since the window was opened, as far
-  /// as the checksums tell, or if somebody has written to protected memory. `buffer` is for the
-  /// thread's own copies.
+  /// as the checksums tell, or if somebody has written to protected memory.
   using Take = std::function<void(std::span<const std::byte>, bool stay)>;
-  void write_next(const Take&, std::vector<std::byte>& buffer);
+  void write_next(const Take&);
 
   // Any thread:
   /// Copies what was not written yet, and returns: the memory is the application's again. If there
@@ -105,6 +108,7 @@ class Window {
    public:
     explicit Chunks(const Piece&);
     std::optional<Chunk> next();
+    std::uint64_t count() const;
 
    private:
     const Piece* piece_;
@@ -113,14 +117,20 @@ class Window {
   };
   /// The part of a chunk whose checksum is taken.
   struct Sample {
+    Box box;  // of a piece that is not contiguous
     std::size_t begin = 0, size = 0;
   };
+  struct Taken {
+    Chunk chunk;
+    std::span<const std::byte> bytes;
+    bool stays = false;  // it lies in the copy of the rest
+  };
 
+  void take_sums(const Piece&, std::uint64_t& number);
   std::optional<Sample> sample_of(const Piece&, const Chunk&, std::uint64_t number) const;
-  static const std::byte* bytes_of(const Piece&, const Chunk&, std::vector<std::byte>& buffer);
   bool copy_rest() CAIRN_REQUIRES(mutex_);
-  std::optional<std::span<const std::byte>> take_chunk(std::vector<std::byte>& buffer, bool& stays);
-  void check(const Piece&, std::span<const std::byte> chunk);
+  std::optional<Taken> take_chunk();
+  void check(const Piece&, const Taken&);
   void check_guard() const;
   void protect();
   void end_guard() CAIRN_REQUIRES(mutex_);
@@ -144,11 +154,12 @@ class Window {
 
   // They change only while the window is not open.
   std::vector<Piece> pieces_;
-  std::int64_t bytes_ = 0;
-  std::uint64_t round_ = 0;
+  std::int64_t bytes_ = 0, buffer_bytes_ = 0;
+  std::uint64_t round_ = 0, chunks_in_all_ = 0;
   std::vector<std::uint32_t> sums_;  // of the samples, in their order
-  // While it is open, used by the writing thread only: the numbers of its next piece, chunk and
-  // sample.
+  // While it is open, used by the writing thread only: its buffer; the numbers of its next piece,
+  // chunk and sample.
+  Room buffer_;
   std::size_t written_ = 0;
   std::uint64_t chunk_ = 0;
   std::size_t sum_ = 0;

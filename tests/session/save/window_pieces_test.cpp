@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cairn/background.hpp"
 #include "cairn/error.hpp"
 #include "cairn/state.hpp"
 
@@ -42,8 +43,9 @@ class WindowPieces : public testing::Test {
                  .bytes = 8 * rows});
   }
   void open(std::uint64_t round = 0, bool protects = false) {
+    buffer_.resize(static_cast<std::size_t>(window_.buffer_bytes()));
     window_.open(
-        round,
+        round, {buffer_},
         [this](std::int64_t size) -> Window::Room {
           ++rooms_;
           room_.resize(static_cast<std::size_t>(size));
@@ -53,14 +55,12 @@ class WindowPieces : public testing::Test {
   }
   // The next piece, as the writing thread gets it. `between` is called after each of its chunks.
   std::vector<std::byte> take(const std::function<void()>& between = [] {}) {
-    std::vector<std::byte> got, buffer;
-    window_.write_next(
-        [&](std::span<const std::byte> bytes, bool stay) {
-          stay_ += stay ? 's' : '-';
-          got.insert(got.end(), bytes.begin(), bytes.end());
-          between();
-        },
-        buffer);
+    std::vector<std::byte> got;
+    window_.write_next([&](std::span<const std::byte> bytes, bool stay) {
+      stay_ += stay ? 's' : '-';
+      got.insert(got.end(), bytes.begin(), bytes.end());
+      between();
+    });
     return got;
   }
   std::vector<std::byte> expected(std::size_t begin, std::size_t size) const {
@@ -69,7 +69,7 @@ class WindowPieces : public testing::Test {
   }
   void spoil() { std::fill(bytes_.begin(), bytes_.end(), std::byte{0xee}); }
 
-  std::vector<std::byte> bytes_, was_, room_;
+  std::vector<std::byte> bytes_, was_, room_, buffer_;
   std::shared_ptr<SliceMemory> strided_;
   int rooms_ = 0;
   std::string stay_;  // of each chunk: 's' if it stays where it is
@@ -139,6 +139,93 @@ TEST_F(WindowPieces, OfStridedMemoryTheRest) {
                 }) == packed);
     window_.close();
     window_.clear();
+  }
+}
+
+// Memory as of a device: other threads read it piece by piece, into memory of its kind.
+class Faraway : public SliceMemory, public std::enable_shared_from_this<Faraway> {
+ public:
+  explicit Faraway(std::shared_ptr<SliceMemory> host) : host_(std::move(host)) {}
+  void read(const Box& part, std::byte* out) const override {
+    reads.push_back(part.count());
+    std::as_const(*host_).read(part, out);
+  }
+  void write(const Box& part, const std::byte* in) override { host_->write(part, in); }
+  bool writable() const override { return false; }
+  std::shared_ptr<const SliceMemory> for_any_thread() const override { return shared_from_this(); }
+  std::shared_ptr<StagingMemory> staging() const override { return page_memory(); }
+  mutable std::vector<std::int64_t> reads;  // their bytes
+
+ private:
+  std::shared_ptr<SliceMemory> host_;
+};
+
+// A device copies large chunks at its full speed, and few small ones for the checksums.
+TEST_F(WindowPieces, OfADevicesMemoryLargeChunks) {
+  constexpr std::int64_t size = 48 << 20, chunk = 4 << 20;
+  bytes_.resize(size);
+  for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<std::byte>(i * 31 / 7);
+  was_ = bytes_;
+  const auto far = std::make_shared<Faraway>(
+      host_memory(DType::uint8, bytes_.data(), nullptr, {size / 1024, 1024}, {}));
+  for (int chunks = 0; chunks <= 3; ++chunks) {
+    SCOPED_TRACE(chunks);
+    bytes_ = was_;
+    window_.add({.key = "far",
+                 .owner = far,
+                 .memory = far,
+                 .part = Box::whole({size / 1024, 1024}),
+                 .bytes = size});
+    EXPECT_EQ(window_.buffer_bytes(), chunk);
+    open(static_cast<std::uint64_t>(chunks));
+    const auto samples = std::exchange(far->reads, {});
+    EXPECT_LT(samples.size(), 12u);
+    for (const auto bytes : samples) EXPECT_LE(bytes, 32 << 10);
+    const auto release = [&] {
+      window_.release();
+      spoil();
+    };
+    if (chunks == 0) release();
+    int taken = 0;
+    EXPECT_TRUE(take([&] {
+                  if (++taken == chunks) release();
+                }) == was_);
+    auto expected = std::vector<std::int64_t>(static_cast<std::size_t>(size / chunk), chunk);
+    if (chunks == 0) expected = {size};
+    EXPECT_EQ(std::exchange(far->reads, {}), expected);
+    window_.close();
+    window_.clear();
+  }
+}
+
+// Of gathered memory one chunk in eight is looked at, another one with each round, so that a change
+// of all of them is always found.
+TEST_F(WindowPieces, EachRoundLooksAtAnotherChunkOfStridedMemory) {
+  constexpr int rounds = 64;
+  bytes_.resize(10 * mib);
+  was_ = bytes_;
+  for (const bool all : {true, false}) {
+    int found = 0;
+    for (int round = 0; round < rounds; ++round) {
+      bytes_ = was_;
+      add_strided(5 * mib / 8);  // five chunks
+      open(static_cast<std::uint64_t>(round));
+      std::fill(bytes_.begin(), all ? bytes_.end() : bytes_.begin() + mib, std::byte{0xee});
+      try {
+        take();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.tensor(), "strided");
+        ++found;
+      }
+      window_.close();
+      window_.clear();
+    }
+    if (all) {
+      EXPECT_EQ(found, rounds);
+    } else {
+      EXPECT_GT(found, 1);
+      EXPECT_LT(found, rounds / 2);
+    }
   }
 }
 
