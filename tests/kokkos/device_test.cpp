@@ -1,12 +1,18 @@
 // Views in the memory of the default device, through whole() and slice() as programs use them. If
 // the device is the host they are read in place; with CUDA or HIP these tests cover the way through
 // the device.
+#include <gmock/gmock.h>
+
 #include <array>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/redistribute.hpp"
 #include "io/temporary_directory.hpp"
 #include "kokkos/views.hpp"
+#include "support/says.hpp"
 
 namespace cairn::test {
 namespace {
@@ -190,6 +196,119 @@ void check_async_n_to_m() {
 TEST(Device, SavedWhileTheProgramGoesOnAndRestoredOnTheHostAndCutOtherwise) {
   check_async_n_to_m<Kokkos::LayoutLeft>();
   check_async_n_to_m<Kokkos::LayoutRight>();
+}
+
+// Runs tasks on other threads, and while it is held when it is drained.
+class HeldTasks : public TaskQueue {
+ public:
+  void run(std::function<void()> task) override {
+    tasks_.push_back(std::move(task));
+    if (!is_held) drain();
+  }
+  void drain() override {
+    for (const auto& task : std::exchange(tasks_, {})) std::thread(task).join();
+  }
+  bool is_held = false;
+
+ private:
+  std::vector<std::function<void()>> tasks_;
+};
+
+struct Numbers {
+  double* to;
+  double first;
+  KOKKOS_FUNCTION void operator()(std::size_t i) const { to[i] = first + static_cast<double>(i); }
+};
+
+// A View of 7 MB.
+template <class Layout, class Cut>
+class Leaving {
+ public:
+  using View = Kokkos::View<double***, Layout, Memory>;
+  explicit Leaving(const Cut& cut)
+      : view_("view", 12, 400, 190), part_(cut(view_)), queue_(std::make_shared<HeldTasks>()) {
+    state_.add("u", whole(part_, exec_));
+  }
+  /// Queued on the instance of the tensor only: a save waits for it.
+  void fill(double first) {
+    Kokkos::parallel_for("fill", Kokkos::RangePolicy<Device>(exec_, 0, view_.span()),
+                         Numbers{view_.data(), first});
+  }
+  ManagerOptions options() const { return {.async = {.queue = queue_}}; }
+  SaveHandle save(CheckpointManager& manager, std::int64_t step) {
+    queue_->is_held = true;
+    return manager.save_async(step, state_, {.until = Until::released});
+  }
+  void write() {
+    queue_->is_held = false;
+    queue_->drain();
+  }
+  /// Whether a restore gives what fill(first) gave.
+  void check(CheckpointManager& manager, std::int64_t step, double first) {
+    fill(first);
+    const auto right = copy();
+    Kokkos::deep_copy(view_, -1.0);
+    manager.restore(step, state_);
+    EXPECT_TRUE(copy() == right) << step;
+  }
+  static constexpr bool stays = kokkos::has_own_instances<Device> || kokkos::host_reaches<View>;
+
+ private:
+  using Part = decltype(std::declval<Cut>()(std::declval<View>()));
+  std::vector<double> copy() const {
+    std::vector<double> out(part_.size());
+    state_.tensors().at(0).second.slices.at(0).memory->read(
+        Box::whole(kokkos::extents(part_)), reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  }
+  Device exec_;
+  View view_;
+  Part part_;
+  State state_;
+  std::shared_ptr<HeldTasks> queue_;
+};
+
+template <class Layout, class Cut>
+void check_released(const Cut& cut) {
+  const test::TemporaryDirectory directory;
+  Leaving<Layout, Cut> mine(cut);
+  CheckpointManager manager(serial_group(), directory.path(), mine.options());
+  for (int step = 1; step <= 4; ++step) {
+    mine.fill(1000 * step);
+    const auto handle = mine.save(manager, step);
+    EXPECT_EQ(handle.blocked_because().empty(), mine.stays) << handle.blocked_because();
+    if (step % 2 == 0) mine.write();  // all, before release() is called
+    handle.release();
+    mine.fill(-5);
+    Device().fence();
+    mine.write();
+    manager.wait();
+  }
+  for (int step = 1; step <= 4; ++step) mine.check(manager, step, 1000 * step);
+
+  mine.fill(9);
+  mine.save(manager, 9);
+  mine.fill(7);
+  Kokkos::fence();
+  mine.write();
+  if (mine.stays) {
+    EXPECT_THAT([&] { manager.wait(); },
+                ::testing::ThrowsMessage<Error>(test::Says("has changed")));
+  } else {
+    manager.wait();
+    mine.check(manager, 9, 9);
+  }
+}
+
+TEST(Device, StaysOnTheDeviceUntilItIsReleased) {
+  check_released<Kokkos::LayoutRight>(uncut);
+  check_released<Kokkos::LayoutLeft>(uncut);
+  const auto inside = [](const auto& view) {
+    return Kokkos::subview(view, Kokkos::make_pair(1, 11), Kokkos::make_pair(1, 399),
+                           Kokkos::make_pair(1, 189));
+  };
+  check_released<Kokkos::LayoutRight>(inside);
+  check_released<Kokkos::LayoutLeft>(inside);
 }
 
 // From the part without the halo, in one layout, to a whole View in another.

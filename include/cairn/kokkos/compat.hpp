@@ -4,6 +4,7 @@
 
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "cairn/dtype.hpp"
 
@@ -38,6 +39,23 @@ int device_number([[maybe_unused]] const Exec& exec) {
   } else {
     return 0;
   }
+}
+
+/// Whether a thread that is not the program's may work on an instance of its own: Kokkos then makes
+/// its device the thread's current one. With hosts there is no need for it.
+template <class Exec>
+inline constexpr bool has_own_instances = KOKKOS_VERSION >= 40400 &&
+                                          (
+                                              requires(const Exec& exec) { exec.cuda_device(); } ||
+                                              requires(const Exec& exec) { exec.hip_device(); });
+/// Another instance on the same device.
+template <class Exec>
+Exec another_instance(const Exec& like) {
+#if KOKKOS_VERSION >= 40400
+  return Kokkos::Experimental::partition_space(like, std::vector<int>{1}).at(0);
+#else
+  return like;
+#endif
 }
 
 /// Host memory that devices copy to and from by themselves; plain memory where there is no device.
