@@ -6,6 +6,8 @@
 #include "base/text.hpp"
 #include "cairn/background.hpp"
 #include "cairn/error.hpp"
+#include "cuda_driver.hpp"
+#include "model/runs.hpp"
 
 namespace cairn::python {
 namespace {
@@ -38,6 +40,67 @@ class PinnedPages : public StagingMemory {
   const std::shared_ptr<StagingMemory> pages_ = page_memory();
 };
 
+// A row-major tensor of CUDA's, which any thread reads by the driver: torch would take the
+// interpreter's lock for each piece.
+class BesideTorch : public SliceMemory {
+ public:
+  struct Tensor {
+    const std::byte* first;  // of the slice
+    Dims strides;            // in bytes
+    Dims shape;              // of the tensor in which the slice is a box
+    std::int64_t item_bytes;
+    std::shared_ptr<StagingMemory> pinned;
+  };
+  BesideTorch(Tensor tensor, CudaDriver& driver, int device)
+      : tensor_(std::move(tensor)), driver_(driver), device_(device) {}
+
+  void read(const Box& part, std::byte* out) const override {
+    const Read one{part, out};
+    read_all({&one, 1});
+  }
+  void read_all(std::span<const Read> parts) const override {
+    CudaDriver::Copies copies(driver_, device_);
+    for (const auto& one : parts) copy(copies, one);
+    copies.wait();
+  }
+  void write(const Box&, const std::byte*) override {
+    throw Error(Code::internal, "a tensor is written beside the program");
+  }
+  bool writable() const override { return false; }
+  std::shared_ptr<StagingMemory> staging() const override { return tensor_.pinned; }
+
+ private:
+  // The last dimensions of a part are one run as far as they are whole, and in one dimension more.
+  void copy(CudaDriver::Copies& copies, const Read& one) const {
+    const auto& part = one.part;
+    if (part.empty()) return;
+    auto bytes = tensor_.item_bytes;
+    std::int64_t begin = 0, runs = 1;
+    auto d = part.rank();
+    for (bool whole = true; whole && d > 0;) {
+      bytes *= part.extent[--d];
+      begin += part.start[d] * tensor_.strides[d];
+      whole = part.extent[d] == tensor_.shape[d];
+    }
+    Dims outer;
+    for (std::size_t o = 0; o < d; ++o) {
+      outer.push_back(part.extent[o]);
+      begin += part.start[o] * tensor_.strides[o];
+      runs *= part.extent[o];
+    }
+    for (std::int64_t run = 0; run < runs; ++run) {
+      auto from = begin;
+      const auto index = index_at(run, outer);
+      for (std::size_t o = 0; o < d; ++o) from += index[o] * tensor_.strides[o];
+      copies.to_host(tensor_.first + from, one.out + run * bytes, static_cast<std::size_t>(bytes));
+    }
+  }
+
+  const Tensor tensor_;
+  CudaDriver& driver_;
+  const int device_;
+};
+
 class DeviceMemory : public SliceMemory {
  public:
   DeviceMemory(std::shared_ptr<const DeviceCopies> copies, std::string key, PyObject* tensor,
@@ -48,9 +111,12 @@ class DeviceMemory : public SliceMemory {
         first_(facts.data),
         strides_(facts.strides),
         item_(static_cast<std::int64_t>(dtype_size(facts.dtype))),
+        shape_(facts.shape),
         at_(std::move(at)) {
     if (at_.empty()) at_ = Dims(facts.shape.size(), 0);
+    const auto packed = row_major_strides(shape_);
     for (std::size_t d = 0; d < strides_.size(); ++d) {
+      is_row_major_ = is_row_major_ && (shape_[d] == 1 || strides_[d] == packed[d]);
       strides_[d] *= item_;
       first_ += at_[d] * strides_[d];
     }
@@ -59,6 +125,14 @@ class DeviceMemory : public SliceMemory {
   void read(const Box& part, std::byte* out) const override { copy(copies_->to_host, part, out); }
   void write(const Box& part, const std::byte* in) override { copy(copies_->to_device, part, in); }
   bool writable() const override { return true; }
+  // Who saves waits for torch's stream (stays.py).
+  std::shared_ptr<const SliceMemory> for_any_thread() const override {
+    auto* driver = is_row_major_ ? CudaDriver::get() : nullptr;
+    const auto device = driver ? driver->device_of(first_) : std::nullopt;
+    if (!device) return nullptr;
+    return std::make_shared<BesideTorch>(
+        BesideTorch::Tensor{first_, strides_, shape_, item_, copies_->pinned}, *driver, *device);
+  }
   Footprint footprint() const override { return {first_, strides_, item_}; }
   std::shared_ptr<StagingMemory> staging() const override { return copies_->pinned; }
 
@@ -87,7 +161,9 @@ class DeviceMemory : public SliceMemory {
   const std::byte* first_;
   Dims strides_;
   const std::int64_t item_;
+  const Dims shape_;  // of the tensor, in which the slice begins at at_
   Dims at_;
+  bool is_row_major_ = true;
 };
 
 }  // namespace

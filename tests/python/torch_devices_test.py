@@ -1,8 +1,10 @@
 """Tensors of devices. Where there is none, those of the host are taken for such, and their elements go
-the way that a device's do. CAIRN_TEST_DEVICE=cuda: those of that one."""
+the way that a device's do. CAIRN_TEST_DEVICE=cuda: those of that one. An argument is the path of a double
+of CUDA's driver."""
 
 import ctypes
 import os
+import sys
 import tempfile
 import unittest
 
@@ -20,6 +22,7 @@ import cairn.torch
 from cairn.torch import devices, tensors
 
 DEVICE = os.environ.get("CAIRN_TEST_DEVICE", "cpu")
+DOUBLE = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1].endswith(".so.1") else None
 DTYPES = [torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int64,
           torch.float8_e4m3fn]
 
@@ -124,6 +127,64 @@ def what_an_optimizer_has(place):
             for got, one in ((into.state["there"], held["there"]), (into.state["here"], held["here"]),
                              (into.state["list"][0], held["list"][0])):
                 assert (bits(got), got.device.type, got.dtype) == (bits(one), one.device.type, one.dtype)
+
+
+class Strided(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(values((900, 400), seed=8).t())
+
+
+def trained(kind, seed):
+    torch.manual_seed(seed)
+    model = kind().to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    sum(one.square().sum() for one in model.parameters()).backward()
+    optimizer.step()
+    return {"model": model, "optimizer": optimizer}
+
+
+def all_bits(state):
+    moments = [one for its in state["optimizer"].state.values() for one in its.values()]
+    return [bits(one) for one in [*state["model"].parameters(), *moments]]
+
+
+def spoil(state):
+    with torch.no_grad():
+        for one in state["model"].parameters():
+            one.zero_()
+
+
+def left_until_released(place, double):
+    """Another thread reads the tensors by the driver, also while the next save looks at other ones."""
+    driver = ctypes.CDLL(double, ctypes.RTLD_GLOBAL) if DEVICE == "cpu" else None
+    states = [trained(lambda: torch.nn.Linear(900, 400), seed) for seed in (1, 2)]
+    right = [all_bits(one) for one in states]
+    with Copies(), cairn.torch.Manager(place, max_to_keep=0) as manager:
+        for step in range(1, 9):
+            handle = manager.save_async(step, states[step % 2], until="released")
+            assert handle.blocked_because == "", handle.blocked_because
+            if step > 4:  # else they stay as they are
+                handle.release()
+                spoil(states[step % 2])
+                manager.wait()
+                manager.restore(step, states[step % 2])
+        manager.wait()
+        for step in range(1, 9):
+            into = states[0]
+            spoil(into)
+            manager.restore(step, into)
+            assert all_bits(into) == right[step % 2], step
+        if driver:
+            assert driver.cuda_copies() > 0 and driver.cuda_depth() == 0
+        strided = trained(Strided, 1)
+        handle = manager.save_async(9, strided, until="released")
+        assert "'model/weight' and others are copied at the call" in handle.blocked_because
+        expected = all_bits(strided)
+        spoil(strided)
+        manager.wait()
+        manager.restore(9, strided)
+        assert all_bits(strided) == expected
 
 
 def refused(place):
@@ -376,6 +437,10 @@ class Devices(unittest.TestCase):
     def test_pinned_memory(self):
         job(0, memory_is_pinned, self.place)
 
+    @unittest.skipUnless(DOUBLE or DEVICE != "cpu", "the double was not given")
+    def test_left_until_released(self):
+        job(0, left_until_released, self.place, DOUBLE)
+
     def test_a_copy_that_fails(self):
         job(2, fails_on_one, self.place)
 
@@ -391,4 +456,4 @@ class Devices(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

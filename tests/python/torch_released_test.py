@@ -1,6 +1,8 @@
 """Saves that leave parameters and an optimizer's state where they are until its next step: a training
-that is saved so, and one that goes on from each of its checkpoints, have the bits of an undisturbed one."""
+that is saved so, and one that goes on from each of its checkpoints, have the bits of an undisturbed one.
+CAIRN_TEST_DEVICE=cuda: one process trains on that device."""
 
+import os
 import tempfile
 import unittest
 
@@ -16,6 +18,7 @@ import cairn
 import cairn.torch
 
 STEPS = 6
+DEVICE = os.environ.get("CAIRN_TEST_DEVICE", "cpu")
 
 
 class Net(torch.nn.Module):
@@ -44,9 +47,10 @@ def bits(model, *optimizers):
 
 
 class Training:
-    def __init__(self, wrap):
+    def __init__(self, wrap, device="cpu"):
         torch.manual_seed(3)
-        self.model = wrap(Net())
+        self.device = device
+        self.model = wrap(Net().to(device))
         bare = getattr(self.model, "module", self.model)
         mine = list(bare.last.parameters())
         others = [one for one in bare.parameters() if all(one is not its for its in mine)]
@@ -58,7 +62,7 @@ class Training:
     def step(self):
         """The other optimizer makes its step first: what it changes was copied at the call."""
         self.state["step"] += 1
-        x = torch.randn(16, 8)
+        x = torch.randn(16, 8, device=self.device)
         self.model(x).square().mean().backward()
         self.other.step()
         self.optimizer.step()
@@ -69,18 +73,18 @@ class Training:
         return bits(self.state["model"], self.optimizer, self.other)
 
 
-def run(wrap):
+def run(wrap, device="cpu"):
     """Trains and saves each step; then goes on from each checkpoint."""
     with tempfile.TemporaryDirectory() as scratch:
         place = [scratch]
         if torch.distributed.is_initialized():
             torch.distributed.broadcast_object_list(place)
-        undisturbed, right = Training(wrap), []
+        undisturbed, right = Training(wrap, device), []
         for _ in range(STEPS):
             undisturbed.step()
             right.append(undisturbed.bits())
         with cairn.torch.Manager(place[0] + "/run", max_to_keep=0) as manager:
-            saved = Training(wrap)
+            saved = Training(wrap, device)
             for step in range(1, STEPS + 1):
                 saved.step()
                 assert all(map(torch.equal, saved.bits(), right[step - 1])), step
@@ -89,7 +93,7 @@ def run(wrap):
             manager.wait()
             for step in range(1, STEPS):
                 torch.manual_seed(99)
-                again = Training(wrap)
+                again = Training(wrap, device)
                 manager.restore(step, again.state)
                 assert again.state["step"] == step
                 assert all(map(torch.equal, again.bits(), right[step - 1])), step
@@ -113,7 +117,7 @@ def fsdp2(model):
 
 class Released(unittest.TestCase):
     def test_one_process(self):
-        job(0, run, lambda model: model)
+        job(0, run, lambda model: model, DEVICE)
 
     def test_ddp(self):
         job(2, run, ddp)
@@ -122,7 +126,7 @@ class Released(unittest.TestCase):
         job(2, run, fsdp2)
 
     def test_what_stays(self):
-        training = Training(lambda model: model)
+        training = Training(lambda model: model, DEVICE)
         training.step()
         with tempfile.TemporaryDirectory() as scratch, cairn.torch.Manager(scratch) as manager:
             for until, keys in (("optimizer.step", {"optimizer"}), ("other.step", {"other"}),
@@ -138,7 +142,7 @@ class Released(unittest.TestCase):
                 self.assertNotIn(id(training.model.norm.running_mean), trained | own)
 
     def test_released_by_hand(self):
-        training = Training(lambda model: model)
+        training = Training(lambda model: model, DEVICE)
         with tempfile.TemporaryDirectory() as scratch, cairn.torch.Manager(scratch) as manager:
             training.step()
             right = training.bits()
@@ -150,7 +154,7 @@ class Released(unittest.TestCase):
             self.assertTrue(all(map(torch.equal, training.bits(), right)))
 
     def test_no_such_optimizer(self):
-        training = Training(lambda model: model)
+        training = Training(lambda model: model, DEVICE)
         with tempfile.TemporaryDirectory() as scratch, cairn.torch.Manager(scratch) as manager:
             for until in ("adam.step", "model.step", "step.step"):
                 with self.assertRaises(cairn.Error) as caught:

@@ -107,7 +107,8 @@ class Manager(_CheckpointManager):
         until="optimizer.step": "optimizer" is the key of an optimizer in the state. Returns without a copy of
         the parameters that it trains, and of its own state; before its next step() what was not written yet
         is copied. Until then only that step may change them. All else is copied at the call: buffers, random
-        states, other optimizers and their parameters, values of Python; and what lies on a device.
+        states, other optimizers and their parameters, values of Python; and tensors of devices that are not
+        CUDA's or not contiguous.
 
         until="released": the same for the parameters of all modules and all optimizers of the state; then
         call handle.release() before they change.

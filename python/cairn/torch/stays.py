@@ -62,11 +62,15 @@ class Stays:
         return optimizer
 
     def addresses(self):
-        """For the library: where these tensors begin, those of the host only; nothing if the option is not given."""
+        """For the library: where these tensors begin, those of the host and of CUDA's devices; nothing if the option
+        is not given. What computes them on a device is complete: the thread that writes does not wait for it."""
         if self.tensors is None:
             return ()
-        local = map(local_of, self.tensors)
-        return ([one.data_ptr() for one in local if one.device.type == "cpu" and one.numel() > 0],)
+        local = [one for one in map(local_of, self.tensors)
+                 if one.device.type in ("cpu", "cuda") and one.numel() > 0]
+        for device in {one.device for one in local if one.device.type == "cuda"}:
+            torch.cuda.current_stream(device).synchronize()
+        return ([one.data_ptr() for one in local],)
 
     def release_before_step(self, handle):
         """Releases the save before the next step of the optimizer."""
