@@ -11,6 +11,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cairn/cairn.hpp"
@@ -39,10 +41,12 @@ using Memory = Device::memory_space;
 using Bytes1 = Kokkos::View<char*, Memory>;
 using Pinned = Kokkos::View<char*, kokkos::PinnedSpace>;
 
-// `timed` runs between barriers; before and after are not measured.
+// `timed` runs between barriers; before and after are not measured. What `also` does after a part
+// that is not measured is added.
 struct Way {
   std::string measure, what;
   std::function<void()> before, timed, after = [] {};
+  std::function<void()> between = [] {}, also = nullptr;
   std::vector<double> seconds = {};
 };
 
@@ -112,6 +116,8 @@ class Bench {
   nlohmann::json run() {
     number(rows_.part, first_);
     contest({copy("copy to pinned memory", pinned_pages_), blocked(),
+             released("released when it is written", 1),
+             released("released when half is written", 0.5),
              copy("copy to plain memory", plain_.bytes().data())});
     contest({written_by_hand(), saved()});
     contest({read_by_hand(), restored()});
@@ -169,13 +175,55 @@ class Bench {
               }
             },
             [this] { handle_ = async_->save_async(++step_, state_); },
-            [this] {
-              async_->wait();
-              if (!handle_->blocked_because().empty() || !handle_->committed()) {
-                throw std::runtime_error("an asynchronous save was a blocking one: " +
-                                         handle_->blocked_because());
-              }
-            }};
+            [this] { committed(*async_); }};
+  }
+  void committed(CheckpointManager& manager) const {
+    manager.wait();
+    if (!handle_->blocked_because().empty() || !handle_->committed()) {
+      throw std::runtime_error("an asynchronous save was a blocking one: " +
+                               handle_->blocked_because());
+    }
+  }
+
+  // The state stays on the device for this part of the time that the last write took.
+  Way released(const std::string& what, double part) {
+    const auto manager = std::make_shared<std::unique_ptr<CheckpointManager>>();
+    const auto took = std::make_shared<double>(0);
+    const auto begin = std::make_shared<double>(0);
+    const auto save = [this, manager, begin] {
+      *begin = MPI_Wtime();
+      handle_ = (*manager)->save_async(++step_, state_, {.until = Until::released});
+    };
+    const auto written = [this, took, begin] {
+      handle_->wait_written();
+      ranks_.barrier();
+      *took = MPI_Wtime() - *begin;
+    };
+    return {.measure = "save_async, blocked",
+            .what = "Cairn, " + what,
+            .before =
+                [this, manager, save, written, part] {
+                  if (*manager) return;
+                  open(*manager, part < 1 ? "half" : "released");
+                  for (int i = 0; i < 6; ++i) {
+                    save();
+                    if (part < 1 && i < 3) handle_->release();  // it takes memory for the rest
+                    written();
+                    committed(**manager);
+                  }
+                },
+            .timed = save,
+            .after =
+                [this, manager, written] {
+                  written();
+                  committed(**manager);
+                },
+            .between =
+                [this, written, took, part] {
+                  if (part == 1) return written();
+                  std::this_thread::sleep_for(std::chrono::duration<double>(part * *took));
+                },
+            .also = [this] { handle_->release(); }};
   }
 
   Way written_by_hand() {
@@ -259,7 +307,15 @@ class Bench {
         const double begin = MPI_Wtime();
         ways[i].timed();
         ranks_.barrier();
-        const double took = ranks_.max(MPI_Wtime() - begin);
+        double took = ranks_.max(MPI_Wtime() - begin);
+        if (ways[i].also) {
+          ways[i].between();
+          ranks_.barrier();
+          const double again = MPI_Wtime();
+          ways[i].also();
+          ranks_.barrier();
+          took += ranks_.max(MPI_Wtime() - again);
+        }
         ways[i].after();
         if (turn >= 0) ways[i].seconds.push_back(took);
       }

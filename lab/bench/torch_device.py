@@ -27,6 +27,14 @@ def model(mib):
     return {f"w{number}": torch.rand(rows, 1024, device="cuda") for number in range(TENSORS)}
 
 
+class Weights(torch.nn.Module):
+    """The same tensors as parameters, which a save may leave where they are."""
+
+    def __init__(self, state):
+        super().__init__()
+        self.all = torch.nn.ParameterDict(state)
+
+
 def pinned_like(state):
     return {key: torch.empty(one.shape, dtype=one.dtype, pin_memory=True)
             for key, one in state.items()}
@@ -49,6 +57,24 @@ class Rounds:
         torch.cuda.synchronize()
         self.seconds.setdefault(name, []).append(time.perf_counter() - begin)
         return result
+
+    def released(self, name, begin, part, took):
+        """Times a save that leaves its tensors until `part` of the time that the last one took, and its release."""
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        handle = begin()
+        called = time.perf_counter()
+        if part < 1:
+            time.sleep(part * took)
+        else:
+            handle.wait_written()
+        again = time.perf_counter()
+        handle.release()
+        done = time.perf_counter()
+        handle.wait_written()
+        self.seconds.setdefault(name, []).append(called - start + done - again)
+        assert handle.blocked_because == "", handle.blocked_because
+        return time.perf_counter() - start
 
     def show(self, size, ratios):
         rounds = {name: all_seconds[1:] for name, all_seconds in self.seconds.items()}
@@ -79,7 +105,16 @@ def main():
         writer = cairn.torch.StorageWriter(f"{place}/writer", max_to_keep=1, write={"skip_unchanged": "off"})
         # Like ours, it keeps its pinned memory from one save to the next, if asked to.
         keeping = dcp.FileSystemWriter(f"{place}/keeping", sync_files=True, cache_staged_state_dict=True)
+        leaving = {part: cairn.torch.Manager(f"{place}/leaving-{part}", max_to_keep=1, write={"skip_unchanged": "off"})
+                   for part in (1, 0.5)}
+        weights, took = {"model": Weights(state)}, {}
         step = 0
+        for part, one in leaving.items():  # warm
+            for early in (True, True, False):
+                step += 1
+                took[part] = rounds.released("warm", lambda: one.save_async(step, weights, until="released"),
+                                             0 if early else 1, 0)
+                one.wait()
         for number in range(arguments.rounds + 1):
             step += 1
             rounds.timed("bare copy to pinned memory", lambda: copied(state, bare))
@@ -91,6 +126,11 @@ def main():
                 manager.save_async(step + 1, {key: one.cpu() for key, one in state.items()})))
             manager.wait()
             assert host.committed
+            for part, one in leaving.items():
+                took[part] = rounds.released(
+                    f"blocked: Manager, released when {'it is' if part == 1 else 'half is'} written",
+                    lambda: one.save_async(step, weights, until="released"), part, took[part])
+                one.wait()
             rounds.timed("Manager.save", lambda: manager.save(step + 2, state))
             for one in back.values():
                 one.zero_()
@@ -120,9 +160,14 @@ def main():
                 for name in os.listdir(path):
                     os.remove(f"{path}/{name}")
         manager.close()
+        for one in leaving.values():
+            one.close()
+        del rounds.seconds["warm"]
         writer.manager.close()
         dist.destroy_process_group()
     rounds.show(size, [("blocked: Manager.save_async", "bare copy to pinned memory"),
+                       ("blocked: Manager, released when it is written", "bare copy to pinned memory"),
+                       ("blocked: Manager, released when half is written", "bare copy to pinned memory"),
                        ("blocked: copy, then Manager.save_async of it", "bare copy to pinned memory"),
                        ("blocked: dcp.async_save, Cairn", "bare copy to pinned memory"),
                        ("blocked: dcp.async_save, DCP's writer", "bare copy to pinned memory"),
