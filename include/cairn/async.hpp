@@ -30,7 +30,7 @@ enum class Until {
   captured,  ///< until save_async returns: it copies the state
   /// Until SaveHandle::release has returned. save_async copies only what has to travel between
   /// ranks (of dense tensors whole runs), strings, slices of up to 4 KiB (16 MiB of these at most),
-  /// memory that other threads cannot read, such as a device's, and LocalTensor::captured ones;
+  /// memory that other threads cannot read (SliceMemory), and LocalTensor::captured ones;
   /// SaveHandle::blocked_because names tensors that are copied whole. The rest is written from
   /// where it is, and must be neither written nor resized nor freed. The bytes of frozen tensors
   /// are written before the call returns.
