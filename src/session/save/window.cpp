@@ -282,10 +282,15 @@ void Window::release() {
   held_seconds_ += seconds_since(begin);
 }
 
+// Whoever owns the memory may end before the save is committed, as Kokkos does.
 void Window::close() {
   const MutexLock guard(mutex_);
   end_guard();
   is_open_ = false;
+  for (auto& piece : pieces_) {
+    piece.owner = nullptr;
+    piece.memory = nullptr;
+  }
   rest_.held = {};
   buffer_.held = {};
   closed_.notify_all();

@@ -31,7 +31,7 @@ class Window {
   /// A piece of the state, as it is in its file.
   struct Piece {
     std::string key = {};  ///< the tensor's
-    /// Keeps what belongs to the library, such as a View, until clear().
+    /// Keeps what belongs to the library, such as a View, until close().
     std::shared_ptr<const SliceMemory> owner;
     const std::byte* run = nullptr;  ///< the bytes, if they are contiguous
     /// If they are not: any thread may read this part of the slice.
@@ -57,7 +57,7 @@ class Window {
   /// chunk until the window is closed. `take_room` is called by release(), and no more after the
   /// window was closed. `protects`: write-protects the memory.
   void open(std::uint64_t round, Room buffer, TakeRoom take_room, bool protects);
-  /// Forgets the pieces and their owners.
+  /// Forgets the pieces.
   void clear();
 
   // The writing thread:

@@ -269,6 +269,16 @@ TEST_F(WindowPieces, TheTimeThatReleaseTakesIsThatOfOneSave) {
   EXPECT_EQ(window_.held_seconds(), 0);
 }
 
+TEST_F(WindowPieces, TheMemoryIsNotKeptAfterTheWrite) {
+  add_strided(9000);
+  open();
+  EXPECT_GT(strided_.use_count(), 1);
+  take();
+  window_.close();
+  EXPECT_EQ(strided_.use_count(), 1);
+  window_.clear();
+}
+
 // What was written to protected memory during one save does not fail the next one.
 TEST_F(WindowPieces, ABrokenPromiseIsOfOneSave) {
   for (int i = 0; i < 2; ++i) {
