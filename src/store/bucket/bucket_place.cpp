@@ -26,6 +26,13 @@ std::optional<std::int64_t> BucketPlace::step_of(const std::string& key) const {
   return parsed->step;
 }
 
+void BucketPlace::add_counts(const std::vector<bucket::Object>& objects,
+                             std::set<std::int64_t>& counts) const {
+  for (const auto& one : objects) {
+    if (is_data(one.key)) counts.insert(count_of(one.key));
+  }
+}
+
 std::vector<bucket::Object> BucketPlace::indexes() const {
   auto objects = files_.client()->list(BucketFiles::key_of(place_.directory) + '/', false).objects;
   std::erase_if(objects, [&](const auto& one) { return !step_of(one.key) || is_data(one.key); });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class BucketPlace {
   std::optional<std::int64_t> step_of(const std::string& key) const;
   /// The count in the name of a data object.
   std::int64_t count_of(const std::string& key) const { return parse(key).value().count; }
+  /// Adds those of these objects of a step.
+  void add_counts(const std::vector<bucket::Object>&, std::set<std::int64_t>& counts) const;
   /// The indexes that are there, and their steps.
   std::vector<bucket::Object> indexes() const;
   std::vector<std::int64_t> steps_there() const;

@@ -190,9 +190,7 @@ class BucketStore : public Store {
     if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
     if (there) taken.insert(there->num_files);
     const auto objects = at_.objects_of(id.step);
-    for (const auto& one : objects) {
-      if (at_.is_data(one.key)) taken.insert(at_.count_of(one.key));
-    }
+    at_.add_counts(objects, taken);
     const bool is_beside = at_.is_beside(id.step, objects);
     if (is_beside && !intent.may_overwrite) throw in_the_way(place_, id.step);
     {
@@ -204,8 +202,11 @@ class BucketStore : public Store {
       crowded_[id.step] = there ? Replaced{there->num_files, there->save.identity} : Replaced{};
     }
     while (taken.contains(id.num_files)) ++id.num_files;
-    if (intent.sequence < 0) use(id);
-    if (intent.sequence >= 0) id.sequence = intent.sequence;
+    if (intent.sequence < 0) {
+      use(id);
+    } else {
+      id.sequence = intent.sequence;
+    }
     return join(id);
   }
   Draft join(const DraftId& id) const override {
