@@ -30,6 +30,17 @@ auto retried(Call call) {
   }
 }
 
+/// Repeats a look at a name that led to a file which another node has removed or replaced meanwhile
+/// (ESTALE of NFS and of FUSE's file systems). The kernel itself looks again only once.
+template <class Look>
+auto looked_up(Look look) {
+  constexpr int most = 20;
+  for (int i = 1;; ++i) {
+    const auto result = retried(look);
+    if (result != -1 || errno != ESTALE || i == most) return result;
+  }
+}
+
 /// While it lives, a write of this thread beyond the limit of a file's size (RLIMIT_FSIZE) fails
 /// with EFBIG, as the caller expects, and does not end the process by SIGXFSZ.
 class NoFileSizeSignal {
@@ -61,7 +72,7 @@ class NoFileSizeSignal {
 /// open(), whose result is never 0, 1 or 2. Programs take these for standard input, output and
 /// error: if one of them is closed, the program's output would go into the file.
 inline int open_file(const char* path, int flags, mode_t mode = 0) {
-  const int number = retried([&] { return ::open(path, flags | O_CLOEXEC, mode); });
+  const int number = looked_up([&] { return ::open(path, flags | O_CLOEXEC, mode); });
   if (number < 0 || number > 2) return number;
   const int moved = ::fcntl(number, F_DUPFD_CLOEXEC, 3);
   const int error = errno;

@@ -322,14 +322,20 @@ class PosixFileSystem : public FileSystem {
   static std::unique_ptr<PosixFile> open_posix(const Path& path) {
     // O_NONBLOCK: a pipe in the place of a file must not block this call. It has no effect on
     // files.
-    const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
+    std::optional<Descriptor> descriptor;
+    struct stat status;
+    // GlusterFS opens when the file is first used.
+    const int found = looked_up([&] {
+      const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
+      descriptor.emplace(number);
+      return number < 0 ? number : ::fstat(number, &status);
+    });
+    const bool is_open = descriptor->get() >= 0;
     // Links that lead to each other, a socket.
-    if (number < 0 && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
-    if (number < 0) throw system_error(errno, "open file", path);
-    Descriptor descriptor(number);
-    const auto status = status_of(descriptor, path);
+    if (!is_open && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
+    if (found != 0) throw system_error(errno, is_open ? "examine" : "open file", path);
     if (!S_ISREG(status.st_mode)) throw no_regular_file(path);
-    return std::make_unique<PosixFile>(std::move(descriptor), path);
+    return std::make_unique<PosixFile>(std::move(*descriptor), path);
   }
 
  public:

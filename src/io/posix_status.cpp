@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "io/descriptor.hpp"
 #include "io/system_error.hpp"
 
 namespace cairn::io {
@@ -41,7 +42,9 @@ Status status_from(const struct statx& status) {
 std::optional<Status> status_at(const Path& path) {
 #ifdef STATX_BTIME
   struct statx more;
-  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &more) == 0) {
+  if (looked_up([&] {
+        return ::statx(AT_FDCWD, path.c_str(), 0, STATX_BASIC_STATS | STATX_BTIME, &more);
+      }) == 0) {
     return status_from(more);
   }
   if (!lacks_statx(errno)) {
@@ -51,7 +54,7 @@ std::optional<Status> status_at(const Path& path) {
 #endif
   // Without statx nobody tells when a file was made.
   struct stat status;
-  if (::stat(path.c_str(), &status) != 0) {
+  if (looked_up([&] { return ::stat(path.c_str(), &status); }) != 0) {
     if (leads_nowhere(errno)) return std::nullopt;
     throw system_error(errno, "examine", path);
   }

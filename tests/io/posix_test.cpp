@@ -20,6 +20,7 @@
 #include "io/system_error.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/says.hpp"
+#include "support/stale_looks.hpp"
 
 namespace cairn::io {
 namespace {
@@ -53,6 +54,22 @@ TEST(Posix, ErrorsByNumber) {
             test::wording("cannot create file: /d/x (Read-only file system). The file system is "
                           "mounted read-only: use another directory."));
   EXPECT_EQ(error.path(), "/d/x");
+}
+
+// As when another node replaces the file again and again.
+TEST(Posix, ANameThatLedToAFileThatIsGoneIsLookedUpAgain) {
+  const test::TemporaryDirectory directory;
+  const auto files = posix_file_system();
+  const auto path = directory.path() / "x";
+  write_file(*files, path, "bytes");
+  test::set_stale_looks(5);
+  EXPECT_EQ(read_file(*files, path, 100), "bytes");
+  test::set_stale_looks(5);
+  EXPECT_EQ(files->status(path)->size, 5);
+  test::set_stale_looks(100000);
+  EXPECT_CAIRN_ERROR(files->open_read(path), Code::io, "cannot open file");
+  EXPECT_CAIRN_ERROR(files->status(path), Code::io, "cannot examine");
+  test::set_stale_looks(0);
 }
 
 TEST(Posix, ACallThatIsInterruptedForEverFails) {

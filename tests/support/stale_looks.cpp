@@ -1,0 +1,43 @@
+#include "support/stale_looks.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace cairn::test {
+namespace {
+
+std::atomic<int> left = 0;
+
+bool is_stale() {
+  if (left.load() <= 0) return false;
+  --left;
+  errno = ESTALE;
+  return true;
+}
+
+}  // namespace
+
+void set_stale_looks(int count) { left = count; }
+
+}  // namespace cairn::test
+
+extern "C" int open(const char* path, int flags, ...) {
+  if (cairn::test::is_stale()) return -1;
+  va_list rest;
+  va_start(rest, flags);
+  const auto mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+extern "C" int statx(int directory, const char* path, int flags, unsigned mask,
+                     struct statx* found) noexcept {
+  if (cairn::test::is_stale()) return -1;
+  return static_cast<int>(::syscall(SYS_statx, directory, path, flags, mask, found));
+}
