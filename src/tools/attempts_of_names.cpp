@@ -197,6 +197,8 @@ Result open_file(const Place& place) {
   files.rename(place.at("open/next"), place.at("open/held"));
   const auto renamed = place.other.run("held");
   place.other.run("drop");
+  // Another host's cache may lead to the first one still.
+  wait_until(place, [&] { return place.other.run("read open/held") == "second"; });
   if (const auto answer = place.other.run("hold open/held"); answer != "open") return bad(answer);
   files.remove(place.at("open/held"));
   const auto removed = place.other.run("held");

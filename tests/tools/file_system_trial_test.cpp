@@ -183,6 +183,20 @@ class Stale : public Wrapped {
   }
 };
 
+// The second open of a name leads to the file that the first one found.
+class LooksLate : public Wrapped {
+ public:
+  std::unique_ptr<io::File> open_read(const io::Path& path) override {
+    if (path.filename() != "held") return Wrapped::open_read(path);
+    const auto first = path.parent_path().parent_path() / "first-held";
+    if (++opens_ == 1) Wrapped::try_link(path, first);
+    return Wrapped::open_read(opens_ == 2 ? first : path);
+  }
+
+ private:
+  int opens_ = 0;
+};
+
 // Reads of an open file fail when it has no name any more.
 struct NameGone : Wrapped {
   struct Bad : Forwarded {
@@ -404,6 +418,11 @@ TEST_F(OtherHost, LocksWithinEachHostAreNoFault) {
   const auto found = trials(made<NoExclusion>());
   EXPECT_EQ(of(found, "locks")->fitness, Fitness::without);
   EXPECT_THAT(of(found, "locks")->way_out, HasSubstr("60 s"));
+}
+
+TEST_F(OtherHost, AnOldLookIsNoFaultOfAnOpenFile) {
+  const auto found = trials(made<LooksLate>());
+  EXPECT_EQ(of(found, "an open file")->fitness, Fitness::good) << of(found, "an open file")->found;
 }
 
 TEST_F(OtherHost, OneThatEndsIsNoFaultOfTheFileSystem) {
