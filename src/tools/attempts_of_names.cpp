@@ -120,15 +120,23 @@ Result close_to_open(const Place& place) {
     return bad("another process cannot write: " + answer);
   }
   const auto theirs = wait_until(place, [&] { return read(place, "seen") == "4"; });
+  const auto lists = [&] {
+    const auto names = place.files()->list(place.directory.path());
+    return std::find(names.begin(), names.end(), "listed") != names.end();
+  };
+  if (lists()) return bad("a file was there that nobody made");
+  place.other.run("put listed 1");
+  const auto listed = wait_until(place, lists);
   const char* late =
       "Mount with lookupcache=none (NFS) and short caches of attributes, or saves"
       " fail when a rank does not find a file.";
   for (const auto& [what, seconds] :
        {std::pair("a new file", made), std::pair("new bytes", written),
-        std::pair("a renamed file", renamed), std::pair("bytes", theirs)}) {
+        std::pair("a renamed file", renamed), std::pair("bytes", theirs),
+        std::pair("the name of a file", listed)}) {
     if (seconds < 0) return bad(cat(what, " of another process cannot be seen"));
   }
-  if (const auto slowest = std::max({made, written, renamed, theirs}); slowest >= 0.5) {
+  if (const auto slowest = std::max({made, written, renamed, theirs, listed}); slowest >= 0.5) {
     return {Fitness::option, cat("it does so ", delay_text(slowest)), late};
   }
   return good("new files, new bytes and renames are seen at once");

@@ -36,7 +36,9 @@ constexpr Requirement requirements[]{
     {"fsync of files and directories", attempts::sync, false, Fitness::unfit,
      "Do not keep checkpoints here: nothing tells when they are durable."},
     {"close-to-open: a later open sees what was closed", attempts::close_to_open, true,
-     Fitness::unfit, "Do not keep checkpoints here, or mount without caches of attributes."},
+     Fitness::unfit,
+     "Do not keep checkpoints here, or mount without caches of attributes and names (sshfs: -o"
+     " dir_cache=no)."},
     {"a rename replaces at once", attempts::rename, true, Fitness::option, no_rename},
     {"a rename that must not replace", attempts::rename_new, false, Fitness::option, no_rename},
     {"directories: full ones are renamed, and not removed", attempts::directories, true,

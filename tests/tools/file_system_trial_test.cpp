@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 
 #include "cairn/error.hpp"
@@ -197,6 +198,19 @@ class LooksLate : public Wrapped {
   int opens_ = 0;
 };
 
+// A directory that was listed once has the same names ever after.
+class ListedOnce : public Wrapped {
+ public:
+  std::vector<std::string> list(const io::Path& path) override {
+    const auto found = lists_.emplace(path.string(), std::vector<std::string>());
+    if (found.second) found.first->second = Wrapped::list(path);
+    return found.first->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<std::string>> lists_;
+};
+
 // Reads of an open file fail when it has no name any more.
 struct NameGone : Wrapped {
   struct Bad : Forwarded {
@@ -371,6 +385,8 @@ INSTANTIATE_TEST_SUITE_P(
               "a full one was removed", none},
         Fault{"names", made<ShortNames>, "names of 255", Fitness::option, "too long", "short"},
         Fault{"stale", made<Stale>, "close-to-open", Fitness::unfit, "cannot be seen", none},
+        Fault{"listed_once", made<ListedOnce>, "close-to-open", Fitness::unfit,
+              "the name of a file", "dir_cache=no"},
         Fault{"name_gone", made<NameGone>, "an open file", Fitness::without, "Stale", "Pin"},
         Fault{"holes", made<HolesDiffer>, "holes", Fitness::unfit, "a hole has other bytes", none},
         Fault{"punch", made<PunchKeeps>, "space", Fitness::unfit, "giving back", none},
