@@ -266,8 +266,11 @@ class PosixLock : public Lock {
 class PosixFileSystem : public FileSystem {
  public:
   std::unique_ptr<File> create(const Path& path) override {
-    return std::make_unique<PosixFile>(
-        open_or_throw(path, O_RDWR | O_CREAT | O_EXCL, "create file"), path);
+    const int number = open_file(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (number >= 0) return std::make_unique<PosixFile>(Descriptor(number), path);
+    // sshfs says EPERM if another host makes the file at the same time.
+    const int error = errno;
+    throw system_error(error == EPERM && status(path) ? EEXIST : error, "create file", path);
   }
 
   bool shares_space(const Path& directory) override { return may_share_blocks(directory); }

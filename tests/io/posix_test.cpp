@@ -72,6 +72,19 @@ TEST(Posix, ANameThatLedToAFileThatIsGoneIsLookedUpAgain) {
   test::set_stale_looks(0);
 }
 
+// As on sshfs, when another host has made the file since this one looked.
+TEST(Posix, AFileThatIsThereIsNotCalledForbidden) {
+  const test::TemporaryDirectory directory;
+  const auto files = posix_file_system();
+  write_file(*files, directory.path() / "x", "bytes");
+  for (const auto& [name, code] :
+       {std::pair("x", Code::already_exists), std::pair("y", Code::io)}) {
+    test::set_stale_looks(1, EPERM);
+    EXPECT_CAIRN_ERROR(files->create(directory.path() / name), code, "cannot create file");
+  }
+  EXPECT_EQ(read_file(*files, directory.path() / "x", 100), "bytes");
+}
+
 TEST(Posix, ACallThatIsInterruptedForEverFails) {
   int calls = 0;
   const auto result = retried([&] {

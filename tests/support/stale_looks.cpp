@@ -12,18 +12,21 @@
 namespace cairn::test {
 namespace {
 
-std::atomic<int> left = 0;
+std::atomic<int> left = 0, error = 0;
 
 bool is_stale() {
   if (left.load() <= 0) return false;
   --left;
-  errno = ESTALE;
+  errno = error;
   return true;
 }
 
 }  // namespace
 
-void set_stale_looks(int count) { left = count; }
+void set_stale_looks(int count, int its_error) {
+  error = its_error;
+  left = count;
+}
 
 }  // namespace cairn::test
 
