@@ -128,8 +128,9 @@ Result close_to_open(const Place& place) {
   place.other.run("put listed 1");
   const auto listed = wait_until(place, lists);
   const char* late =
-      "Mount with lookupcache=none (NFS) and short caches of attributes, or saves"
-      " fail when a rank does not find a file.";
+      "Mount with lookupcache=none (NFS) or fopen-keep-cache=false (GlusterFS) and short caches of"
+      " attributes, or saves fail when a rank does not find a file, and restarts read old bytes"
+      " and drop good checkpoints.";
   for (const auto& [what, seconds] :
        {std::pair("a new file", made), std::pair("new bytes", written),
         std::pair("a renamed file", renamed), std::pair("bytes", theirs),
