@@ -69,7 +69,8 @@ std::vector<bucket::Object> BucketPlace::of_save(std::vector<bucket::Object> obj
                                                  const std::string& uuid) const {
   std::erase_if(objects,
                 [&](const auto& one) { return !step_of(one.key) || save_of(one) != uuid; });
-  std::ranges::stable_partition(objects, [&](const auto& one) { return !is_data(one.key); });
+  std::stable_partition(objects.begin(), objects.end(),
+                        [&](const auto& one) { return !is_data(one.key); });
   return objects;
 }
 
