@@ -87,7 +87,11 @@ CudaDriver::Copies::Copies(CudaDriver& driver, int device)
   stream_ = stream;
 }
 
-CudaDriver::Copies::~Copies() { leave(); }
+// If one could not begin, those before it may still write to memory that serves others next.
+CudaDriver::Copies::~Copies() {
+  driver_.call_.wait(stream_);
+  leave();
+}
 
 void CudaDriver::Copies::leave() {
   driver_.call_.exchange_capture_mode(&mode_);
