@@ -9,6 +9,7 @@
 #include "layout/bundle/meta.hpp"
 #include "layout/bundle/stored_strings.hpp"
 #include "store/commit/names.hpp"
+#include "store/contents/contents_reader.hpp"
 
 namespace cairn {
 namespace {
