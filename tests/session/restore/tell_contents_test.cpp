@@ -78,9 +78,9 @@ TEST_P(TellContents, AFileThatIsGoneIsDamageOnAllRanks) {
 }
 
 // Rows of two tensors, of which one is cut finely, and a string.
-struct Rows {
+struct TwoTensors {
   static constexpr std::int64_t rows = 100;
-  Rows(int rank, int ranks) : u(rows * 3), v(rows) {
+  TwoTensors(int rank, int ranks) : u(rows * 3), v(rows) {
     for (auto i = rows * rank / ranks; i < rows * (rank + 1) / ranks; ++i) {
       const auto at = static_cast<std::size_t>(i);
       fine.push_back(slice(u.data() + 3 * at, {rows, 3}, {i, 0}, {1, 3}));
@@ -108,7 +108,7 @@ class DealtIndex : public test::MemoryRun {
  protected:
   void save() {
     run_threads(GetParam(), [&](auto group) {
-      Rows mine(group->rank(), group->size());
+      TwoTensors mine(group->rank(), group->size());
       CheckpointManager(group, "/run", options_).save(1, mine.state);
     });
   }
@@ -125,7 +125,7 @@ class DealtIndex : public test::MemoryRun {
   }
   void restore() {
     run_threads(GetParam() + 1, [&](auto group) {
-      Rows mine(group->rank(), group->size());
+      TwoTensors mine(group->rank(), group->size());
       const auto u = mine.u, v = mine.v;
       std::fill(mine.u.begin(), mine.u.end(), 0);
       std::fill(mine.v.begin(), mine.v.end(), 0);
@@ -138,12 +138,12 @@ class DealtIndex : public test::MemoryRun {
   }
   void expect_refused(const std::string& text) {
     run_threads(GetParam() + 1, [&](auto group) {
-      Rows mine(group->rank(), group->size());
+      TwoTensors mine(group->rank(), group->size());
       std::fill(mine.u.begin(), mine.u.end(), -1);
       CheckpointManager manager(group, "/run", options_);
       test::expect_error(Code::data_loss, testing::HasSubstr(text),
                          [&] { manager.restore(1, mine.state); });
-      EXPECT_EQ(std::count(mine.u.begin(), mine.u.end(), -1), Rows::rows * 3);
+      EXPECT_EQ(std::count(mine.u.begin(), mine.u.end(), -1), TwoTensors::rows * 3);
     });
   }
 };
@@ -160,7 +160,7 @@ TEST_P(DealtIndex, RanksKnowTheSlicesThatTheyAskFor) {
     ASSERT_EQ(index.contents().tensors.size(), whole.tensors.size());
     const auto u = static_cast<int>(index.contents().find("u") - index.contents().tensors.data());
     ASSERT_TRUE(index.is_dealt(u));
-    EXPECT_EQ(index.slices(u), Rows::rows);
+    EXPECT_EQ(index.slices(u), TwoTensors::rows);
     EXPECT_TRUE(index.contents().find("u")->slices.empty());
     const std::int64_t row = 7 * group->rank() + 3;
     const auto found = index.find(*group, {{u, {{{row, 0}, {2, 1}}, {{row + 1, 0}, {1, 3}}}}});
@@ -185,9 +185,9 @@ TEST_P(DealtIndex, RangeThatManyRanksWantGoesToAll) {
     agree_on_io_ranks(job);
     const auto index = share_index(job, "/run/ckpt-1");
     const auto u = static_cast<int>(index.contents().find("u") - index.contents().tensors.data());
-    const auto found = index.find(*group, {{u, {{{0, 0}, {Rows::rows, 3}}}}});
-    ASSERT_EQ(found[0].size(), static_cast<std::size_t>(Rows::rows));
-    for (std::int64_t i = 0; i < Rows::rows; ++i) {
+    const auto found = index.find(*group, {{u, {{{0, 0}, {TwoTensors::rows, 3}}}}});
+    ASSERT_EQ(found[0].size(), static_cast<std::size_t>(TwoTensors::rows));
+    for (std::int64_t i = 0; i < TwoTensors::rows; ++i) {
       EXPECT_EQ(found[0][static_cast<std::size_t>(i)].number, i);
     }
   });
