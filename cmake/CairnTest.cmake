@@ -66,7 +66,7 @@ endfunction()
 #   BUILD/bin/NAME --gtest_filter=Suite.Case
 #   cairn_test(NAME SOURCES file... [LIBRARIES library...] [LABELS unit|threads|...] [PARTS n] [OPTIMIZED]
 #              [SANITIZED|PLAIN])
-# SANITIZED: with CAIRN_TESTS_ONCE, which scripts/test sets if it runs both builds, only the build
+# SANITIZED: with CAIRN_TESTS_ONCE, which scripts/test --all sets, only the build
 # with sanitizers runs it; PLAIN: only the one without. In the other build it is no test, and is
 # built only by its name.
 function(cairn_test name)
