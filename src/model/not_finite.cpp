@@ -8,7 +8,7 @@ namespace {
 
 // Works in blocks of a fixed length, from which compilers make vector instructions.
 template <class Word>
-bool any_in(std::span<const std::byte> bytes, Word mask) {
+bool any_in(std::span<const std::byte> bytes, Word mask, Word flip) {
   constexpr std::size_t block = 512;
   std::array<Word, block> words;
   for (std::size_t at = 0; at < bytes.size();) {
@@ -18,7 +18,7 @@ bool any_in(std::span<const std::byte> bytes, Word mask) {
     std::fill(words.begin() + static_cast<std::ptrdiff_t>(count), words.end(), Word{});
     Word any = 0;
     for (std::size_t i = 0; i < block; ++i) {
-      any = static_cast<Word>(any | static_cast<Word>((words[i] & mask) == mask));
+      any = static_cast<Word>(any | static_cast<Word>(((words[i] ^ flip) & mask) == mask));
     }
     if (any != 0) return true;
     at += count * sizeof(Word);
@@ -27,16 +27,20 @@ bool any_in(std::span<const std::byte> bytes, Word mask) {
 }
 
 // Whether a number of this size has all bits of the mask. The bytes hold whole numbers.
-bool any_of_size(std::size_t size, std::uint64_t mask, std::span<const std::byte> bytes) {
+bool any_of_size(std::size_t size, std::uint64_t mask, std::uint64_t flip,
+                 std::span<const std::byte> bytes) {
+  const auto look = [&]<class Word>(Word) {
+    return any_in(bytes, static_cast<Word>(mask), static_cast<Word>(flip));
+  };
   switch (size) {
     case 1:
-      return any_in(bytes, static_cast<std::uint8_t>(mask));
+      return look(std::uint8_t{});
     case 2:
-      return any_in(bytes, static_cast<std::uint16_t>(mask));
+      return look(std::uint16_t{});
     case 4:
-      return any_in(bytes, static_cast<std::uint32_t>(mask));
+      return look(std::uint32_t{});
     default:
-      return any_in(bytes, mask);
+      return look(std::uint64_t{});
   }
 }
 
@@ -64,6 +68,11 @@ FiniteCheck::FiniteCheck(DType dtype) {
     case DType::float8_e4m3fn:  // no infinities, and only this NaN
       size_ = 1, mask_ = 0x7fu;
       break;
+    case DType::float8_e4m3fnuz:
+    case DType::float8_e4m3b11fnuz:
+    case DType::float8_e5m2fnuz:  // no infinities, and the NaN is where others have -0
+      size_ = 1, mask_ = 0xffu, flip_ = 0x7fu;
+      break;
     default:
       break;
   }
@@ -78,10 +87,10 @@ void FiniteCheck::add(std::span<const std::byte> bytes) {
     have_ += more;
     bytes = bytes.subspan(more);
     if (have_ < size_) return;
-    found_ = any_of_size(size_, mask_, std::span(begun_).first(size_));
+    found_ = any_of_size(size_, mask_, flip_, std::span(begun_).first(size_));
   }
   const auto whole = bytes.size() / size_ * size_;
-  found_ = found_ || any_of_size(size_, mask_, bytes.first(whole));
+  found_ = found_ || any_of_size(size_, mask_, flip_, bytes.first(whole));
   have_ = bytes.size() - whole;
   std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(whole), bytes.end(), begun_.begin());
 }

@@ -16,14 +16,15 @@ namespace cairn {
 class FiniteCheck {
  public:
   FiniteCheck() = default;
-  explicit FiniteCheck(DType dtype);  ///< finds none in integers and in fnuz floats
+  explicit FiniteCheck(DType dtype);  ///< finds none in integers
 
   void add(std::span<const std::byte> bytes);
   bool found() const { return found_; }
 
  private:
   std::size_t size_ = 0;    // bytes of a number; 0: nothing is checked
-  std::uint64_t mask_ = 0;  // bits that are all set in a NaN and an infinity, and nowhere else
+  std::uint64_t mask_ = 0;  // bits that are all set in a NaN and an infinity, and nowhere else, ...
+  std::uint64_t flip_ = 0;  // ... when these have been flipped
   bool found_ = false;
   std::array<std::byte, 8> begun_ = {};  // first bytes of a number that lies in two pieces
   std::size_t have_ = 0;                 // how many bytes of it there are

@@ -70,7 +70,19 @@ TEST(NotFinite, EverySmallNumber) {
     const auto byte = static_cast<std::byte>(bits);
     EXPECT_EQ(found(DType::float8_e5m2, {&byte, 1}, 1), (bits >> 2 & 31) == 31) << bits;
     EXPECT_EQ(found(DType::float8_e4m3fn, {&byte, 1}, 1), (bits & 0x7f) == 0x7f) << bits;
+    for (const auto dtype :
+         {DType::float8_e4m3fnuz, DType::float8_e4m3b11fnuz, DType::float8_e5m2fnuz}) {
+      EXPECT_EQ(found(dtype, {&byte, 1}, 1), bits == 0x80) << bits;
+    }
   }
+}
+
+TEST(NotFinite, NumbersWithoutANegativeZero) {
+  std::vector<std::uint8_t> finite;
+  for (int bits = 0; bits < 0x100; ++bits) {
+    if (bits != 0x80) finite.push_back(static_cast<std::uint8_t>(bits));
+  }
+  expect_in_any_place<std::uint8_t>(DType::float8_e4m3fnuz, {0x80}, finite);
 }
 
 TEST(NotFinite, WhatIsNoFloatingPointNumber) {
