@@ -1,6 +1,7 @@
 // Completion for shells: commands, options, the values of an option, and files.
 #include "base/text.hpp"
 #include "cli/pages.hpp"
+#include "cli/print.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -9,13 +10,6 @@ std::string joined(const std::vector<std::string>& words, char between = ' ') {
   std::string all;
   for (const auto& word : words) all += (all.empty() ? "" : std::string(1, between)) + word;
   return all;
-}
-
-// The text in single quotes, for sh and zsh.
-std::string sh_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 // The text in single quotes, for fish.

@@ -57,7 +57,7 @@ class StartedProcess : public SecondProcess {
     }
     socket_ = ends[0];
     std::string program = fs::read_symlink("/proc/self/exe").string();
-    auto line = cat(through.empty() ? "exec" : through, " '", program, "' second-process");
+    auto line = cat(through.empty() ? "exec" : through, ' ', sh_quoted(program), " second-process");
     std::string shell = "/bin/sh", option = "-c";
     char* words[]{shell.data(), option.data(), line.data(), nullptr};
     posix_spawn_file_actions_t actions;

@@ -131,6 +131,12 @@ std::string shown_key(const std::string& key) {
   return is_plain ? key : quoted;
 }
 
+std::string sh_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 std::string spec_of(const StoredTensor& tensor, const Piece& slice) {
   return to_string(SliceSpec{tensor.shape, slice.box, slice.dash, false});
 }

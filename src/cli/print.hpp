@@ -37,6 +37,8 @@ Json application_json(const Application&);
 void add_key(Json& object, const std::string& key);
 /// A key on one line: unchanged if it is printable, else quoted, with \xNN.
 std::string shown_key(const std::string& key);
+/// The text in single quotes, for sh and zsh.
+std::string sh_quoted(const std::string& text);
 
 /// The slice in TensorFlow's notation, as it is stored.
 std::string spec_of(const StoredTensor&, const Piece&);

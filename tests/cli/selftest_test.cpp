@@ -49,6 +49,16 @@ TEST(SelfTestOfAFileSystem, SaysWhatItFoundAndLeavesNothing) {
   EXPECT_EQ(scratch.listing(), Listing{});
 }
 
+TEST(SelfTestOfAFileSystem, StartsAProgramWithAStrangePath) {
+  ScratchDirectory scratch, place;
+  const auto program = scratch.path() / "it's a $tool";
+  std::filesystem::copy_file(CAIRN_TOOL, program);
+  const auto ran =
+      run_program({program.string(), "selftest", place.path().string(), "--file-system"});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("\n  locks: good: they exclude another process\n"));
+}
+
 TEST(SelfTestOfAFileSystem, NeedsADirectoryAndASecondHost) {
   ScratchDirectory scratch;
   const auto place = scratch.path().string();
