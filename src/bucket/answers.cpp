@@ -107,6 +107,18 @@ std::optional<std::string> other_region(const Answer& answer, const ToldError& t
   return region;
 }
 
+// After a refusal. The answer to a HEAD has no code.
+std::string way_in(const std::string& code, const Request& request) {
+  constexpr std::array wrong_keys = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken",
+                                     "ExpiredToken", "AuthorizationHeaderMalformed"};
+  if (std::ranges::count(wrong_keys, code) > 0) {
+    return "Look at the credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.";
+  }
+  return cat(code.empty() ? "Look at the credentials, or give" : "Give",
+             " the user of these credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) the right ",
+             right_to(request), '.');
+}
+
 }  // namespace
 
 Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& request) {
@@ -127,19 +139,10 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
                  "Set the clock.");
   }
   if (status == 401 || status == 403) {
-    constexpr std::array wrong_keys = {"InvalidAccessKeyId", "SignatureDoesNotMatch",
-                                       "InvalidToken", "ExpiredToken",
-                                       "AuthorizationHeaderMalformed"};
-    const bool is_wrong_key = std::ranges::count(wrong_keys, told.code) > 0;
     return Error(
         Code::io,
         cat("bucket ", endpoint.bucket, " refuses ", request.method, " (", asked_of(request), ')'),
-        words,
-        is_wrong_key
-            ? "Look at the credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-              "AWS_PROFILE."
-            : cat("Give the user of these credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) the right ",
-                  right_to(request), '.'));
+        words, way_in(told.code, request));
   }
   if (status == 501 || told.code == "NotImplemented") {
     return Error(Code::unsupported, cat(endpoint.host, " cannot do what Cairn asks"), words);

@@ -169,8 +169,13 @@ Http::Id Bucket::send(const Transfer& transfer, double seconds_left) {
   return http_.start(std::move(signed_one));
 }
 
+double Bucket::limit_seconds() const {
+  return complaints_->has_given_up() ? std::min(patience_.brief_seconds, patience_.limit_seconds)
+                                     : patience_.limit_seconds;
+}
+
 Answer Bucket::perform(const std::string& key, const Transfer& transfer) {
-  const auto id = send(transfer, patience_.limit_seconds);
+  const auto id = send(transfer, limit_seconds());
   return finish(key, transfer, id);
 }
 
@@ -178,7 +183,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  const auto left = [&] { return patience_.limit_seconds - seconds(); };
+  const auto left = [&] { return limit_seconds() - seconds(); };
   auto pause = patience_.first_pause;
   Trouble trouble(*complaints_, endpoint_.host);
   bool has_new_credentials = false, has_set_clock = false;
@@ -218,8 +223,8 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
       trouble.tell(cat(endpoint_.host,
                        answer.status == 0 ? cat(" does not answer: ", answer.failure)
                                           : cat(" answers ", answer.status, ' ', told.code),
-                       "; requests are tried again for up to ",
-                       std::lround(patience_.limit_seconds), " seconds each"));
+                       "; requests are tried again for up to ", std::lround(limit_seconds()),
+                       " seconds each"));
     }
     // Other transfers of this thread move on meanwhile.
     const auto until = seconds() + std::uniform_real_distribution(0.5, 1.0)(numbers_) * pause;
@@ -231,7 +236,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
 }
 
 Requests::Pending Bucket::start(Sent sent) {
-  const auto id = send(sent.transfer, patience_.limit_seconds);
+  const auto id = send(sent.transfer, limit_seconds());
   sent_.emplace(id, std::move(sent));
   return id;
 }
@@ -328,13 +333,13 @@ std::optional<Object> Bucket::look(const std::string& key) {
   return found;
 }
 
-Requests::Listing Bucket::list(const std::string& prefix, bool deep) {
+Requests::Listing Bucket::list(const std::string& prefix, const std::string& delimiter) {
   Listing all;
   std::string token;
   do {
     auto one = transfer("GET", "");
     one.request.query = {{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}};
-    if (!deep) one.request.query["delimiter"] = "/";
+    if (!delimiter.empty()) one.request.query["delimiter"] = delimiter;
     if (!token.empty()) one.request.query["continuation-token"] = token;
     const auto answer = perform(prefix, one);
     if (!answer.is_good()) refuse(prefix, answer, one.request);

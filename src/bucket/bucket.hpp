@@ -38,6 +38,7 @@ struct Patience {
   int first_tries = 8;                           ///< as long as the server has answered nothing
   double first_pause = 0.1, longest_pause = 10;  ///< seconds; a random part of it is waited
   double limit_seconds = 300;  ///< for one request with all its tries, if no byte moves any more
+  double brief_seconds = 10;   ///< the same, as long as the last request was given up
 };
 
 /// Requests are tried again where that may help. Beside the errors that Requests names: not_found
@@ -54,7 +55,7 @@ class Bucket : public Requests {
                                  const Condition& = {}, const std::string& mark = {}) override;
   std::optional<Got> get(const std::string& key) override;
   std::optional<Object> look(const std::string& key) override;
-  Listing list(const std::string& prefix, bool deep) override;
+  Listing list(const std::string& prefix, const std::string& delimiter) override;
   void remove(const std::string& key, const std::string& tag = {}) override;
   void cancel(Pending) override;
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
@@ -81,6 +82,7 @@ class Bucket : public Requests {
   std::string address_of(const std::string& key) const;
   Transfer transfer(const char* method, const std::string& key) const;
   Transfer signed_transfer(Transfer) const;
+  double limit_seconds() const;
   Http::Id send(const Transfer&, double seconds_left);
   Answer finish(const std::string& key, const Transfer&, Http::Id);
   Answer perform(const std::string& key, const Transfer&);

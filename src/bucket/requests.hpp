@@ -60,11 +60,11 @@ class Requests {
   virtual std::optional<Object> look(const std::string& key) = 0;
   struct Listing {
     std::vector<Object> objects;     ///< in the order of their keys' bytes
-    std::vector<std::string> below;  ///< beginnings of keys, up to and with the next '/'
+    std::vector<std::string> below;  ///< beginnings of keys, up to and with the delimiter
   };
-  /// Requests whose keys begin so. `deep`: all of them; else those without a '/' after the prefix,
-  /// and the beginnings of others.
-  virtual Listing list(const std::string& prefix, bool deep) = 0;
+  /// Objects whose keys begin so. Those that have the delimiter after the prefix are named by the
+  /// beginnings of their keys only, each beginning once. "": each object is named.
+  virtual Listing list(const std::string& prefix, const std::string& delimiter) = 0;
   /// The object need not be there. With a tag, only an object that has it is removed, if the server
   /// knows conditional deletes.
   virtual void remove(const std::string& key, const std::string& tag = {}) = 0;

@@ -8,6 +8,7 @@
 #include "cli/command.hpp"
 #include "cli/failures.hpp"
 #include "cli/print.hpp"
+#include "cli/step_lists.hpp"
 #include "cli/target.hpp"
 #include "model/application_text.hpp"
 #include "session/schedule/run_history.hpp"
@@ -344,29 +345,6 @@ void mark_home(std::vector<NodeSave>& saves, const std::vector<Row>& rows) {
   }
 }
 
-// Prefixes of checkpoints that somebody has put beside the directory's lists: they do not count.
-std::vector<std::string> beside_lists(const Address& directory, const std::string& only) {
-  std::vector<std::string> prefixes;
-  auto* const lists = step_list_of(*directory.files());
-  if (!lists) return prefixes;
-  for (const auto& naming : lists->names_in(directory.path())) {
-    if (!only.empty() && naming.name != only) continue;
-    for (const auto step : lists->steps_beside(location_of(directory, naming))) {
-      prefixes.push_back(commit::prefix_name(naming, step));
-    }
-  }
-  return prefixes;
-}
-
-void print_beside(const Address& directory, const std::vector<std::string>& prefixes) {
-  for (const auto& prefix : prefixes) {
-    const auto path = (directory / prefix).string();
-    print_line(cat(prefix,
-                   " lies beside the list of checkpoints, and does not count: cairn convert ", path,
-                   ' ', path, " --overwrite makes it count"));
-  }
-}
-
 // The other names that are there, if the name that was asked for does not exist.
 std::string other_names(const Address& directory, const std::string& name) {
   if (name.empty()) return "";
@@ -427,6 +405,7 @@ void add_ls(Tool& tool) {
     const auto failures = failures_in(directory, options->name);
     const auto newest = newest_of(rows);
     const auto beside = beside_lists(directory, options->name);
+    const auto lists = damaged_lists(directory, options->name);
     if (!options->max_age.empty()) {
       const bool old = is_too_old(seconds_of(options->max_age), newest, saves);
       if (old) tool.exit_code = 1;
@@ -434,7 +413,11 @@ void add_ls(Tool& tool) {
     if (tool.json) {
       auto json = json_of(directory.path(), rows);
       json["failures"] = json_of(failures);
-      json["beside_the_list"] = beside;
+      auto& besides = json["beside_the_list"] = Json::array();
+      for (const auto& one : beside) {
+        besides.push_back({{"prefix", one.prefix}, {"whole", one.damage.empty()}});
+      }
+      json["damaged_lists"] = lists;
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
@@ -443,6 +426,7 @@ void add_ls(Tool& tool) {
           cat("no checkpoints in ", directory.string(), other_names(directory, options->name)));
     print_rows(rows);
     print_beside(directory, beside);
+    for (const auto& one : lists) print_line(cat(one, " is damaged: ", what_damaged_lists_do));
     print_nodes(saves);
     print_failures(failures, newest);
   });

@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
+#include "cli/step_lists.hpp"
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
 #include "store/commit/ownership.hpp"
@@ -130,6 +131,19 @@ Finding note_of_removal() {
   return note;
 }
 
+// The lists of a directory in a bucket, and what does not count by them.
+void verify_lists(Tool& tool, const Address& directory, bool json, Json& all) {
+  for (const auto& path : damaged_lists(directory)) {
+    tool.exit_code = worse(tool.exit_code, static_cast<int>(Verdict::damaged));
+    if (json) {
+      all.push_back({{"prefix", path}, {"verdict", "damaged"}, {"exit_code", 1}});
+    } else {
+      print_line(cat(path, ": damaged: ", what_damaged_lists_do));
+    }
+  }
+  if (!json) print_beside(directory, beside_lists(directory));
+}
+
 void verify(Tool& tool, const VerifyOptions& options) {
   const auto& tier = options.tier;
   if (!tier.tier.empty()) {
@@ -161,6 +175,7 @@ void verify(Tool& tool, const VerifyOptions& options) {
       std::cout.flush();
     }
   }
+  if (target.is_directory()) verify_lists(tool, target, options.json, all);
   if (options.json) print_json(all);
 }
 

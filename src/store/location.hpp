@@ -42,6 +42,8 @@ class StepList {
   virtual std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) = 0;
   /// The steps that are there and do not count, although no save of Cairn's has left them.
   virtual std::vector<std::int64_t> steps_beside(const Location&) = 0;
+  /// The list of the place if it is damaged: then what is there counts, too. Empty: it is not.
+  virtual io::Path damaged_list(const Location&) = 0;
   /// The names of which the directory has lists.
   virtual std::vector<commit::Naming> names_in(const io::Path& directory) = 0;
 };

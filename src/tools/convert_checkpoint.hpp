@@ -25,7 +25,8 @@ struct ConvertOptions {
 /// than 96 MiB, but an encoded slice is decoded whole. The metadata go along: step, time, ranks,
 /// metric, keys of savers, and the place in the order of commits, so that a conversion never
 /// supersedes a later step. A checkpoint that replaces another takes that one's place. A source
-/// without a place comes after all others, as their child. Returns the prefix, or the path of the
+/// without a place comes after all others, as their child; so does one that replaces what lies
+/// beside a bucket's list. Returns the prefix, or the path of the
 /// one file. Throws data_loss for damage, unsupported for variants, already_exists, and busy if a
 /// job owns the directory of the destination.
 std::string convert_checkpoint(const OpenCheckpoint& source, const Address& destination,

@@ -1,5 +1,6 @@
 #include "tools/store_state.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,17 @@
 #include "store/commit/names.hpp"
 #include "store/commit/ownership.hpp"
 #include "store/contents/format.hpp"
+#include "store/location.hpp"
 #include "store/store.hpp"
 
 namespace cairn {
 
 namespace {
+
+std::vector<std::int64_t> steps_beside(const Location& place) {
+  auto* const list = step_list_of(*place.files);
+  return list ? list->steps_beside(place) : std::vector<std::int64_t>();
+}
 
 std::string store(const State& state, const CheckpointMeta& origin, const Address& destination,
                   const ConvertOptions& options) {
@@ -40,18 +47,26 @@ std::string store(const State& state, const CheckpointMeta& origin, const Addres
   }
   const auto name = prefix.filename().string();
   const auto numbered = commit::split_step(name);
-  auto job =
-      make_job(group, prefix.parent_path(),
-               numbered ? commit::Naming(numbered->name) : commit::Naming(name, false), manager);
+  const auto naming = numbered ? commit::Naming(numbered->name) : commit::Naming(name, false);
+  auto job = make_job(group, prefix.parent_path(), naming, manager);
   job.keeps_state_file = false;  // a tool does not decide which checkpoint is the newest
   Engine engine(std::move(job));
   auto& history = engine.parts().store.history();
   history.stand_for(origin);
   engine.open();
   const auto step = numbered ? numbered->step : 0;
-  // This includes steps that a manager would replace: a superseded or damaged one.
+  // This includes steps that a manager would replace: a superseded or damaged one, and one that
+  // does not count.
   run_and_agree(*group, [&] {
-    if (options.overwrite || !history.find(step)) return;  // only rank 0 has the history
+    if (group->rank() != 0) return;
+    const auto beside = steps_beside(location_of(destination.at(prefix).directory(), naming));
+    const bool is_beside = std::ranges::count(beside, step) > 0;
+    if (is_beside) {  // it becomes the newest: its number is of another history
+      auto anew = origin;
+      anew.sequence = 0;
+      history.stand_for(std::move(anew));
+    }
+    if (options.overwrite || (!history.find(step) && !is_beside)) return;
     throw Error(Code::already_exists, cat("the checkpoint ", prefix.string(), " exists"),
                 "a prefix has one checkpoint, whichever its format",
                 "Choose another destination, or say --overwrite to have it replaced.")

@@ -269,7 +269,7 @@ TEST(Bucket, ErrorsSayTheWayOut) {
   server.will({.status = 400, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
   server.will({.body = "<html><p></html>"});
-  EXPECT_CAIRN_ERROR(bucket.list("k", true), Code::io, "none of S3's");
+  EXPECT_CAIRN_ERROR(bucket.list("k", ""), Code::io, "none of S3's");
   server.will(error(501, "NotImplemented"));
   EXPECT_CAIRN_ERROR(bucket.put("k", bytes("x"), Condition::absent()), Code::unsupported,
                      "cannot do");
@@ -288,7 +288,7 @@ TEST(Bucket, ARefusalNamesTheRight) {
       {[&] { bucket.look("k"); }, "right s3:GetObject, and s3:ListBucket"},
       {[&] { bucket.put("k", bytes("x")); }, "right s3:PutObject."},
       {[&] { bucket.remove("k"); }, "right s3:DeleteObject."},
-      {[&] { bucket.list("k", true); }, "right s3:ListBucket."},
+      {[&] { bucket.list("k", ""); }, "right s3:ListBucket."},
       {[&] { bucket.uploads("k"); }, "right s3:ListBucketMultipartUploads."},
       {[&] { bucket.begin_upload("k"); }, "right s3:PutObject."},
       {[&] { bucket.finish_part(bucket.start_part(upload, 1, bytes("x"), 0)); },
@@ -299,6 +299,8 @@ TEST(Bucket, ARefusalNamesTheRight) {
     server.will(error(403, "AccessDenied"));
     EXPECT_CAIRN_ERROR(request(), Code::io, right);
   }
+  server.will({.status = 403});  // to a HEAD, which has no body
+  EXPECT_CAIRN_ERROR(bucket.look("k"), Code::io, "Look at the credentials, or give the user");
   server.will(error(403, "SignatureDoesNotMatch"));
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "Look at the credentials");
 }
@@ -360,6 +362,19 @@ TEST(Bucket, AfterARequestThatWasGivenUpOthersAreTriedShortly) {
   EXPECT_EQ(tries_of(other), 9u);
 }
 
+TEST(Bucket, AfterARequestThatWasGivenUpOthersWaitShortly) {
+  Server server;
+  auto bucket = server.bucket(
+      {.tries = 9, .first_tries = 9, .first_pause = 0.001, .brief_seconds = 0}, false);
+  for (const auto tries : {9u, 1u}) {
+    for (int i = 0; i < 9; ++i) server.will(error(503, "SlowDown"));
+    const auto before = server.requests().size();
+    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+    EXPECT_EQ(server.requests().size() - before, tries);
+    server.drop();
+  }
+}
+
 // A server that knows no checksums of parts gets none.
 TEST(Bucket, PartsHaveChecksums) {
   for (const bool knows : {true, false}) {
@@ -395,7 +410,7 @@ TEST(Bucket, ListsComeInPages) {
                             "<IsTruncated>true</IsTruncated>"
                             "<NextContinuationToken>n/x=</NextContinuationToken>")});
   server.will({.body = page("c", "<CommonPrefixes><Prefix>d%2F</Prefix></CommonPrefixes>")});
-  const auto all = bucket.list("", false);
+  const auto all = bucket.list("", "/");
   ASSERT_EQ(all.objects.size(), 2u);
   EXPECT_EQ(all.objects[0].key, "a b+");
   EXPECT_EQ(all.objects[0].tag, "\"e\"");

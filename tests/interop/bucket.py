@@ -149,9 +149,10 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     assert "nothing to do" in cairn("gc", to), cairn("ls", to)
     assert f"cairn convert {brought} {brought} --overwrite makes it count" in cairn("ls", to), cairn("ls", to)
     assert steps(to) == [last + 10, last + 20], cairn("ls", to)
-    assert "does not count" in cairn("convert", brought, brought, status=2)
+    assert "exists" in cairn("convert", brought, brought, status=2)
     cairn("convert", brought, brought, "--overwrite")
-    assert steps(to) == [last, last + 10, last + 20], cairn("ls", to)
+    assert steps(to) == [last + 10, last + 20, last], cairn("ls", to)
+    assert f"ckpt-{last}\n" in cairn("show", to), cairn("show", to)
     cairn("diff", brought, f"{address}/ckpt-{last}")
     assert "nothing to do" in cairn("gc", to), cairn("ls", to)
 

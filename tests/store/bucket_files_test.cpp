@@ -83,12 +83,12 @@ TEST_F(OverHttp, ListsAreWhole) {
   for (const auto& key : keys) client->put(key, {});
   client->put("d/below/k", {});
   client->put("other", {});
-  const auto found = client->list("d/", false);
+  const auto found = client->list("d/", "/");
   std::set<std::string> names;
   for (const auto& one : found.objects) names.insert(one.key);
   EXPECT_EQ(names, keys);
   EXPECT_EQ(found.below, std::vector<std::string>{"d/below/"});
-  EXPECT_EQ(client->list("d/", true).objects.size(), 1002u);
+  EXPECT_EQ(client->list("d/", "").objects.size(), 1002u);
 }
 
 TEST_F(OverHttp, UploadsEndOrAreGivenUp) {

@@ -66,7 +66,7 @@ class Bucket : public testing::Test {
   // Those of a step, by their keys.
   static Objects take(bucket::Requests& from, std::int64_t step) {
     Objects all;
-    for (const auto& one : from.list(cat("run/ckpt-", step, '.'), true).objects) {
+    for (const auto& one : from.list(cat("run/ckpt-", step, '.'), "").objects) {
       all[one.key] = from.get(one.key).value().bytes;
     }
     return all;
@@ -116,7 +116,7 @@ TEST_F(Bucket, WhatWasBroughtThereCounts) {
     owner.save(10, "ten");
     owner.save(20, "twenty");
   }
-  for (const auto& one : client_->list("run/.cairn/", true).objects) client_->remove(one.key, "");
+  for (const auto& one : client_->list("run/.cairn/", "").objects) client_->remove(one.key, "");
   EXPECT_EQ(StoreUser(disk_, StoreUser::reader()).read(10), "ten");
   for (int owners = 1; owners <= 2; ++owners) {
     StoreUser owner(disk_);
@@ -140,15 +140,66 @@ TEST_F(Bucket, WhatWasBroughtBesideTheListStaysAndIsTold) {
   EXPECT_EQ(owner.steps(), std::vector<std::int64_t>{10});
   EXPECT_EQ(take(*client_, 30), brought);
   EXPECT_EQ(beside(), std::vector<std::int64_t>{30});
-  EXPECT_CAIRN_ERROR(owner.save(30, "new"), Code::already_exists, "and does not count");
-  EXPECT_CAIRN_ERROR(owner.save_quick(30, "new"), Code::already_exists, "is there");
-  EXPECT_EQ(take(*client_, 30), brought);
-  owner.save(30, "new", true);
+  EXPECT_FALSE(owner.save_quick(30, "new"));
+  told.clear();
+  set_log_sink([&](LogLevel, std::string_view line) { told.append(line) += '\n'; });
+  owner.save(30, "new");
+  set_log_sink({});
+  EXPECT_THAT(told, Says("step 30 in /run, which somebody has put there, is replaced"));
   EXPECT_EQ(owner.read(30), "new");
   for (const auto& [key, bytes] : take(*client_, 30)) {
     EXPECT_TRUE(key.ends_with(".index") || key.ends_with("-of-00003")) << key;
   }
   EXPECT_EQ(beside(), std::vector<std::int64_t>());
+}
+
+// A save that begins without a look sees it after the next commit.
+TEST_F(Bucket, WhatIsBroughtBesideARunningJobIsInTheWayOfNoLaterSave) {
+  StoreUser owner(disk_);
+  owner.save(10, "ten");
+  bring(saved_elsewhere(40, "forty"));
+  EXPECT_TRUE(owner.store().is_simple(40, 1));
+  EXPECT_TRUE(owner.save_quick(20, "twenty"));
+  EXPECT_FALSE(owner.save_quick(40, "new"));
+  owner.save(40, "new");
+  EXPECT_EQ(owner.read(40), "new");
+  EXPECT_TRUE(owner.save_quick(50, "fifty"));
+  EXPECT_EQ(StoreUser(disk_).steps(), (std::vector<std::int64_t>{50, 40, 20, 10}));
+}
+
+// Wherever it is damaged, it is as good as lost.
+TEST_F(Bucket, ADamagedListHidesNoCheckpoint) {
+  {
+    StoreUser owner(disk_);
+    owner.save(10, "ten");
+    owner.save(20, "twenty");
+  }
+  const std::string list = "run/.cairn/log.ckpt";
+  const auto sound = client_->get(list).value().bytes;
+  const auto files = server_->files();
+  const Location place{files, "/run", {"ckpt"}};
+  EXPECT_EQ(files->damaged_list(place), io::Path());
+  auto damaged = std::vector<std::string>{"", "no list", sound + "x"};
+  for (std::size_t at = 0; at < sound.size(); ++at) {
+    damaged.push_back(sound.substr(0, at));
+    damaged.push_back(sound);
+    damaged.back()[at] = static_cast<char>(damaged.back()[at] ^ 1);
+  }
+  for (const auto& bytes : damaged) {
+    bring({{list, bytes}});
+    EXPECT_EQ(files->damaged_list(place), BucketLog::path_of(place)) << bytes;
+    EXPECT_EQ(files->steps_that_count(place), std::nullopt);
+    EXPECT_EQ(StoreUser(disk_, StoreUser::reader()).steps(), (std::vector<std::int64_t>{20, 10}));
+  }
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view line) { told.append(line) += '\n'; });
+  StoreUser owner(disk_);
+  set_log_sink({});
+  EXPECT_THAT(told, Says("is damaged: all that are whole count"));
+  EXPECT_EQ(owner.steps(), (std::vector<std::int64_t>{20, 10}));
+  owner.save(30, "thirty");
+  EXPECT_EQ(files->damaged_list(place), io::Path());
+  EXPECT_EQ(StoreUser(disk_).steps(), (std::vector<std::int64_t>{30, 20, 10}));
 }
 
 // A copy is under way when an owner begins, or a save needs the names.

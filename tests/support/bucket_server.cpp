@@ -61,7 +61,7 @@ class Connection : public bucket::Requests {
     if (!found) return std::nullopt;
     return bucket::Object{key, std::ssize(found->bytes), found->tag, 1, found->mark};
   }
-  Listing list(const std::string& prefix, bool deep) override {
+  Listing list(const std::string& prefix, const std::string& delimiter) override {
     server_->observe("list " + prefix, false);
     const auto contents = server_->listed();
     Listing found;
@@ -70,9 +70,9 @@ class Connection : public bucket::Requests {
     for (auto at = all.lower_bound(prefix); at != all.end(); ++at) {
       const auto& [key, object] = *at;
       if (!key.starts_with(prefix)) break;
-      const auto slash = deep ? key.npos : key.find('/', prefix.size());
-      if (slash != key.npos) {
-        below.insert(key.substr(0, slash + 1));
+      const auto end = delimiter.empty() ? key.npos : key.find(delimiter, prefix.size());
+      if (end != key.npos) {
+        below.insert(key.substr(0, end + delimiter.size()));
       } else {
         found.objects.push_back({key, std::ssize(object->bytes), object->tag, 1});
       }

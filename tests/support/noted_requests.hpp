@@ -53,9 +53,9 @@ class Noted : public bucket::Requests {
     ledger_.add("look " + key);
     return target_->look(key);
   }
-  Listing list(const std::string& prefix, bool deep) override {
+  Listing list(const std::string& prefix, const std::string& delimiter) override {
     ledger_.add("list " + prefix);
-    return target_->list(prefix, deep);
+    return target_->list(prefix, delimiter);
   }
   void remove(const std::string& key, const std::string& tag) override {
     ledger_.add("delete " + key);

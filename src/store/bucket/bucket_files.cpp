@@ -295,7 +295,7 @@ void BucketFiles::remove(const io::Path& path) {
 std::vector<std::string> BucketFiles::list(const io::Path& path) {
   const auto key = key_of(path);
   const auto begin = key.empty() ? key : key + '/';
-  const auto found = client()->list(begin, false);
+  const auto found = client()->list(begin, "/");
   std::set<std::string> names;
   for (const auto& one : found.objects) names.insert(one.key.substr(begin.size()));
   for (const auto& one : found.below) {
@@ -310,7 +310,7 @@ std::optional<io::Status> BucketFiles::status(const io::Path& path) {
   const auto key = key_of(path);
   if (!key.empty()) {
     if (const auto object = here->look(key)) return status_of(*object);
-    const auto below = here->list(key + '/', false);
+    const auto below = here->list(key + '/', "/");
     if (below.objects.empty() && below.below.empty()) return std::nullopt;
   }
   io::Status status;

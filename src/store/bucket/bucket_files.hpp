@@ -57,6 +57,7 @@ class BucketFiles : public io::FileSystem,
   std::int64_t part_bytes() const override { return part_bytes_; }
   std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) override;
   std::vector<std::int64_t> steps_beside(const Location&) override;
+  io::Path damaged_list(const Location&) override;
   std::vector<commit::Naming> names_in(const io::Path& directory) override;
 
   std::unique_ptr<io::File> create(const io::Path&) override;

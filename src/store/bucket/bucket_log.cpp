@@ -5,8 +5,10 @@
 #include <sstream>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "store/commit/names.hpp"
 
 namespace cairn {
@@ -17,19 +19,26 @@ constexpr std::string_view numbered = "log.", single = "log-single.";
 // What an owner before these has left is not known any more, and stays.
 constexpr std::size_t most_owners = 64, most_dead = 256;
 
+constexpr std::string_view checksum_begin = "crc32c ";
+
 // The first line has two numbers; "STEP UUID" counts, "= OWNER NUMBER" is an owner and its last
-// save, and "- UUID" is dead.
+// save, and "- UUID" is dead. The last line is a checksum of the others.
 std::string print(const BucketLog::Contents& log) {
   auto text = cat(log.given, ' ', log.changes, '\n');
   for (const auto& [step, uuid] : log.uuid) text += cat(step, ' ', uuid, '\n');
   for (const auto& [owner, last] : log.owners) text += cat("= ", owner, ' ', last, '\n');
   for (const auto& uuid : log.dead) text += cat("- ", uuid, '\n');
-  return text;
+  return text + cat(checksum_begin, hex(crc32c(text)), '\n');
 }
 
-BucketLog::Contents parse(const std::string& bytes) {
+// Nothing: it is damaged.
+std::optional<BucketLog::Contents> parse(const std::string& bytes) {
+  const auto end = bytes.rfind(checksum_begin);
+  if (end == bytes.npos) return std::nullopt;
+  const auto lines = bytes.substr(0, end);
+  if (bytes.substr(end) != cat(checksum_begin, hex(crc32c(lines)), '\n')) return std::nullopt;
   BucketLog::Contents log;
-  std::istringstream text(bytes);
+  std::istringstream text(lines);
   text.imbue(std::locale::classic());
   text >> log.given >> log.changes;
   for (std::string first; text >> first;) {
@@ -81,12 +90,24 @@ BucketLog::~BucketLog() {
 
 bool BucketLog::read() {
   const auto object = files_.client()->get(BucketFiles::key_of(path_));
-  auto read = parse(object ? object->bytes : "0 0");
+  auto read = object ? parse(object->bytes) : std::nullopt;
   const MutexLock guard(mutex_);
   unsure_.reset();
-  contents_ = std::move(read);
+  is_damaged_ = object && !read;
+  contents_ = read ? *std::move(read) : Contents();
   tag_ = object ? object->tag : "";
-  return object.has_value();
+  return object && !is_damaged_;
+}
+
+bool BucketLog::is_damaged() const {
+  const MutexLock guard(mutex_);
+  return is_damaged_;
+}
+
+void BucketLog::tell_if_damaged() const {
+  if (!is_damaged()) return;
+  log(LogLevel::warning,
+      cat("the list of checkpoints ", path_.string(), " is damaged: all that are whole count"));
 }
 
 Error BucketLog::another_owner() const {

@@ -42,8 +42,11 @@ class BucketLog {
   /// Whose log the file of this name in .cairn is, if it is one.
   static std::optional<commit::Naming> naming_of(std::string_view file);
 
-  /// Returns whether there is a log.
+  /// Returns whether there is a log. One that is damaged is as good as none.
   bool read();
+  /// Whether there was a damaged one then.
+  bool is_damaged() const;
+  void tell_if_damaged() const;
   /// Puts the log with this change. Throws busy, and changes nothing, if somebody else has put it.
   /// After any other error it may have been put; the next change finds out.
   Contents change(const std::function<void(Contents&)>&);
@@ -85,6 +88,7 @@ class BucketLog {
   const std::uint64_t me_ = commit::random_uuid().high;
   std::uint64_t given_saves_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::string tag_ CAIRN_GUARDED_BY(mutex_);  // empty: there is no log
+  bool is_damaged_ CAIRN_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace cairn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/contents/data_file.hpp"
 
@@ -34,7 +35,7 @@ void BucketPlace::add_counts(const std::vector<bucket::Object>& objects,
 }
 
 std::vector<bucket::Object> BucketPlace::indexes() const {
-  auto objects = files_.client()->list(BucketFiles::key_of(place_.directory) + '/', false).objects;
+  auto objects = files_.client()->list(BucketFiles::key_of(place_.directory) + '/', "/").objects;
   std::erase_if(objects, [&](const auto& one) { return !step_of(one.key) || is_data(one.key); });
   return objects;
 }
@@ -46,7 +47,7 @@ std::vector<std::int64_t> BucketPlace::steps_there() const {
 }
 
 std::vector<bucket::Object> BucketPlace::objects_of(std::int64_t step) const {
-  return files_.client()->list(BucketFiles::key_of(place_.prefix(step)) + '.', true).objects;
+  return files_.client()->list(BucketFiles::key_of(place_.prefix(step)) + '.', "").objects;
 }
 
 // A uuid, if the object says of which save it is. The end of a data file may be anybody's bytes.
@@ -94,16 +95,41 @@ bool BucketPlace::is_beside(std::int64_t step, const std::vector<bucket::Object>
   });
 }
 
+bool BucketPlace::was_beside(std::int64_t step) const {
+  const MutexLock guard(mutex_);
+  return beside_.contains(step);
+}
+
+// Of each step the beginning of its names is listed, up to the dot.
+void BucketPlace::look_beside() const {
+  if (!place_.naming.numbered) return;
+  const auto begin = cat(BucketFiles::key_of(place_.directory), '/', place_.naming.name, '-');
+  std::set<std::int64_t> steps;
+  for (const auto& one : files_.client()->list(begin, ".").below) {
+    std::int64_t step = 0;
+    const auto number = std::string_view(one).substr(begin.size());
+    if (parse_number(number.substr(0, number.size() - 1), step) && !log_.counts(step)) {
+      steps.insert(step);
+    }
+  }
+  const MutexLock guard(mutex_);
+  beside_ = std::move(steps);
+}
+
 BucketPlace::Debris BucketPlace::debris() const {
   const auto directory = BucketFiles::key_of(place_.directory) + '/';
   auto client = files_.client();
   Debris found;
   found.uploads = client->uploads(directory);
   std::erase_if(found.uploads, [&](const auto& one) { return !is_data(one.key); });
-  for (auto& one : client->list(directory, false).objects) {
+  for (auto& one : client->list(directory, "/").objects) {
     const auto step = step_of(one.key);
-    if (step && !log_.counts(*step)) (is_dead(one) ? found.dead : found.kept).push_back(one);
+    if (!step || log_.counts(*step)) continue;
+    (is_dead(one) ? found.dead : found.kept).push_back(one);
   }
+  const MutexLock guard(mutex_);
+  beside_.clear();
+  for (const auto& one : found.kept) beside_.insert(step_of(one.key).value());
   return found;
 }
 
@@ -129,6 +155,13 @@ std::optional<std::vector<std::int64_t>> BucketFiles::steps_that_count(const Loc
   BucketLog log(*this, BucketLog::path_of(place));
   if (!log.read()) return std::nullopt;
   return log.steps();
+}
+
+io::Path BucketFiles::damaged_list(const Location& place) {
+  auto path = BucketLog::path_of(place);
+  BucketLog log(*this, path);
+  log.read();
+  return log.is_damaged() ? path : io::Path();
 }
 
 std::vector<commit::Naming> BucketFiles::names_in(const io::Path& directory) {

@@ -48,6 +48,10 @@ class BucketPlace {
   /// Whether an index of this step is among these, and somebody has brought it: no list names it,
   /// and no dead save has left it.
   bool is_beside(std::int64_t step, const std::vector<bucket::Object>&) const;
+  /// Whether something of this step was there at the last look, and did not count.
+  bool was_beside(std::int64_t step) const;
+  /// Looks which steps are there. One request for up to a thousand.
+  void look_beside() const;
   /// What belongs to no step that counts, and uploads that were not completed.
   struct Debris {
     std::vector<bucket::Upload> uploads;
@@ -65,6 +69,7 @@ class BucketPlace {
   const BucketLog& log_;
   mutable Mutex mutex_;
   std::map<std::int64_t, std::uint64_t> indexes_ CAIRN_GUARDED_BY(mutex_);
+  mutable std::set<std::int64_t> beside_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn

@@ -161,7 +161,7 @@ class BucketStore : public Store {
   // -- a save -----------------------------------------------------------------------------------
   std::int64_t number_elsewhere(std::int64_t) override { return ++last_number_; }
   bool is_simple(std::int64_t step, int) const override {
-    return !history_.find(step) && !failed_.contains(step);
+    return !history_.find(step) && !failed_.contains(step) && !at_.was_beside(step);
   }
   DraftId offer(int data_files) override {
     DraftId id{.sequence = last_number_ + 1, .uuid = log_.next_uuid()};
@@ -192,21 +192,20 @@ class BucketStore : public Store {
     const auto objects = at_.objects_of(id.step);
     at_.add_counts(objects, taken);
     const bool is_beside = at_.is_beside(id.step, objects);
-    if (is_beside && !intent.may_overwrite) throw in_the_way(place_, id.step);
+    if (is_beside) {
+      log(LogLevel::warning, cat("step ", id.step, " in ", place_.directory.string(),
+                                 ", which somebody has put there, is replaced: it did not count"));
+      there = look_at_step(place_, id.step);
+    }
     {
       const MutexLock guard(mutex_);
       is_beside ? void(brought_.insert(id.step)) : void(brought_.erase(id.step));
     }
-    if (is_beside) there = look_at_step(place_, id.step);
     if (!taken.empty()) {
       crowded_[id.step] = there ? Replaced{there->num_files, there->save.identity} : Replaced{};
     }
     while (taken.contains(id.num_files)) ++id.num_files;
-    if (intent.sequence < 0) {
-      use(id);
-    } else {
-      id.sequence = intent.sequence;
-    }
+    intent.sequence < 0 ? use(id) : void(id.sequence = intent.sequence);
     return join(id);
   }
   Draft join(const DraftId& id) const override {
@@ -294,6 +293,7 @@ class BucketStore : public Store {
         auto steps = expired(entries);
         std::erase_if(steps, [&](auto step) { return std::ranges::count(now.steps, step) > 0; });
         if (durable) remove(draft, crowded, steps);
+        at_.look_beside();
       });
       return durable;
     };
@@ -362,6 +362,7 @@ class BucketStore : public Store {
     constexpr int most_tries = 3;
     for (int tries = 1;; ++tries) try {
         if (log_.read()) return log_.take_numbers({});
+        log_.tell_if_damaged();
         // Owners put a list before anything else. So what is there was brought from elsewhere, or
         // somebody has removed the list: what is not whole is of a save that has failed, perhaps.
         BucketLog::Contents brought;
@@ -382,6 +383,7 @@ class BucketStore : public Store {
     if (!policy_.read_only) {
       take_log();
     } else if (!log_.read()) {
+      log_.tell_if_damaged();
       return found;
     }
     const auto debris = at_.debris();

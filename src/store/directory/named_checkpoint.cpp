@@ -51,6 +51,12 @@ std::optional<Address> named_by_state_file(const Address& directory) {
 
 [[noreturn]] void none_in(const Address& directory) {
   const auto other = recognise_other(directory);
+  if (step_list_of(*directory.files()) && directory.exists()) {
+    throw Error(Code::not_found, cat("no checkpoint in ", directory.string(), " counts"),
+                "none of them is in the list of those that do",
+                "cairn ls tells what is there beside it.")
+        .at(directory.string());
+  }
   throw Error(Code::not_found, cat("there is no checkpoint in ", directory.string()),
               other ? other->what : "neither an index nor a state file is there",
               other ? other->way_out : "cairn ls tells which saves failed there, if any did.")
@@ -90,8 +96,10 @@ Address newest_of_all(const Address& directory, const std::optional<Address>& to
 }
 
 // What the state file names, if it is there and whole. Otherwise all of the directory is looked at.
+// Where a list tells what counts, the state file tells the name only.
 Address newest_in(const Address& directory) {
   const auto told = named_by_state_file(directory);
+  if (step_list_of(*directory.files())) return newest_of_all(directory, told);
   const bool is_there = told && is_checkpoint(*told);
   const auto damage = is_there ? damage_of(*told) : "";
   if (is_there && damage.empty()) return *told;

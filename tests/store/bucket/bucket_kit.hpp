@@ -43,7 +43,7 @@ inline std::map<std::int64_t, std::int64_t> look_at_bucket(
   }
   if (report && (found.empty() || !found.contains(report->step))) wrong += " the newest is missing";
   const auto client = server->connect();
-  for (const auto& one : client->list("run/", false).objects) {
+  for (const auto& one : client->list("run/", "/").objects) {
     const auto name = one.key.substr(std::string_view("run/").size());
     const auto parsed = commit::parse_name(name, {"ckpt"});
     const bool is_known = name == "checkpoint" || found.contains(parsed.step);
