@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint.hpp"
+#include "cairn/checkpoints_iterator.hpp"
 #include "cairn/group.hpp"
 #include "cairn/sharded_save.hpp"
 #include "group/call_group.hpp"
@@ -109,6 +110,21 @@ TEST_P(Calls, BehindCallbacksAndObjects) {
   options_.store.object_graph = true;
   every_pair(
       manager_calls(), [](Rank&) {}, 100);
+}
+
+TEST_P(Calls, OfAnIterator) {
+  job([&](Rank& rank) {
+    rank.save(10);
+    CheckpointsIterator iterator(rank.group, "/run", {.timeout_seconds = 0, .file_system = files_});
+    const auto said =
+        AllOf(test::Says("ranks are in different calls: "), HasSubstr("CheckpointsIterator::next"),
+              HasSubstr("CheckpointManager::steps of 'ckpt' in /run"));
+    const bool is_last = rank.group->rank() == rank.group->size() - 1;
+    test::expect_error(Code::disagreement, said,
+                       [&] { is_last ? void(rank.manager.steps()) : void(iterator.next()); });
+    EXPECT_EQ(iterator.next(), "/run/ckpt-10");
+    EXPECT_EQ(iterator.next(), std::nullopt);
+  });
 }
 
 // While a call runs, another thread of the rank gets an error, and the call succeeds.
