@@ -20,6 +20,7 @@
 #include "store/contents/data_file.hpp"
 #include "store/contents/data_files.hpp"
 #include "store/contents/format.hpp"
+#include "store/contents/lost.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/spare.hpp"
 #include "store/contents/whose.hpp"
@@ -129,7 +130,7 @@ bool Verifier::load() {
         error.path().empty() ? commit::index_path(prefix_.path()).string() : error.path();
     std::string what = error.what();
     if (damage && what.find("--repair") == what.npos && has_spare()) {
-      what += " Or cairn verify --repair puts it back, whose copy is there.";
+      what += cat(" Or: ", index_way_out(prefix_.path()));
     }
     add(damage ? Kind::damage : Kind::unknown, std::move(what)).file = path;
     return false;

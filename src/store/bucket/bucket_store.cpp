@@ -392,7 +392,7 @@ class BucketStore : public Store {
       found.removed.push_back({of.substr(key.size()), false, why, {}, true});
     };
     for (const auto& upload : debris.uploads) tell(upload.key, "an upload that was not completed");
-    for (const auto& one : debris.dead) tell(one.key, "its save was not committed");
+    for (const auto& one : debris.dead) tell(one.key, "its checkpoint does not count");
     if (!debris.kept.empty()) {
       log(LogLevel::warning,
           cat("objects in ", place_.directory.string(), " (", debris.kept.size(), ", such as ",
