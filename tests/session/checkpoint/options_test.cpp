@@ -194,6 +194,38 @@ TEST(Options, NamesAndTextsSetWhatTheySay) {
   EXPECT_TRUE(with("restore.verify_first", "true").restore.verify_first);
 }
 
+// -- the least and the most of numbers
+// ----------------------------------------------------------------
+
+TEST(Options, NumbersHaveBounds) {
+  const auto open = [](const std::string& name, const std::string& value) {
+    auto options = with(name, value);
+    options.write.file_system = test::on_disk().write.file_system;
+    CheckpointManager(serial_group(), "/run", options);
+  };
+  struct Bound {
+    const char *group, *name, *taken, *refused;
+  };
+  const Bound bounds[] = {
+      {"keep", "last", "0", "-1"},
+      {"keep", "every_steps", "0", "-1"},
+      {"keep", "best", "0", "-1"},
+      {"keep", "every_hours", "0", "-0.1"},
+      {"frozen", "read_every", "0", "-1"},
+      {"frozen", "most_names", "0", "-1"},
+      {"write", "storage_limit_seconds", "0", "-0.1"},
+      {"write", "stripes", "-1", "-2"},
+      {"write", "stripes", "2000", "2001"},
+  };
+  for (const auto& one : bounds) {
+    const auto name = cat(one.group, '.', one.name);
+    SCOPED_TRACE(name);
+    open(name, one.taken);
+    test::expect_error(Code::invalid_argument, HasSubstr(one.name),
+                       [&] { open(name, one.refused); });
+  }
+}
+
 // -- groups that sharded_save shares
 // ---------------------------------------------------------------
 
