@@ -215,8 +215,10 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
     if (tries >= most || pause > left()) {
       complaints_->note(false);
       if (answer.status != 0) return answer;
-      throw Error(Code::io, cat("no answer from ", endpoint_.host), answer.failure,
-                  "Is the endpoint right, and can this machine reach it?")
+      throw Error(
+          Code::io, cat("no answer from ", endpoint_.host),
+          cat(answer.failure, "; tried ", tries, " times in ", std::lround(seconds()), " s"),
+          "Is the endpoint right, and can this machine reach it?")
           .at(address_of(key));
     }
     if (tries >= told_at_try) {
