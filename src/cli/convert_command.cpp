@@ -6,13 +6,16 @@
 #include "base/error_of.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "cairn/log.hpp"
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/ranks.hpp"
 #include "cli/target.hpp"
 #include "io/local_path.hpp"
+#include "store/commit/names.hpp"
 #include "store/contents/whose.hpp"
+#include "store/directory/catalog.hpp"
 #include "tools/convert_checkpoint.hpp"
 #include "tools/dcp_import.hpp"
 #include "tools/safetensors.hpp"
@@ -86,6 +89,21 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
   });
 }
 
+// A checkpoint keeps its number in the order of commits. That may say that the run there has left
+// it behind.
+void warn_if_superseded(const Address& made) try {
+  const auto file = commit::split_main_file(made.path());
+  const auto split = commit::split_step((file ? file->prefix : made.path()).filename().string());
+  if (!split) return;
+  for (const auto& one : scan_catalog(location_of(made.directory(), split->name))) {
+    if (one.step != split->step || !one.superseded) continue;
+    log(LogLevel::warning, cat(made.string(),
+                               " is superseded there: no restart takes it by itself, "
+                               "and retention may remove it. cairn pin keeps it"));
+  }
+} catch (const Error&) {  // it was made all the same
+}
+
 void run(Tool& tool, const ConvertArguments& arguments) {
   const Ranks ranks(arguments.alone);
   auto options = arguments;
@@ -98,8 +116,12 @@ void run(Tool& tool, const ConvertArguments& arguments) {
     if (ranks.root()) bar.emplace("convert");
     const auto made = by_all(tool, options, bar ? bar->callback() : Progress{});
     if (!ranks.root()) return;
-    if (tool.json) return print_json({{"made", made}});
-    print_line(made);
+    if (tool.json) {
+      print_json({{"made", made}});
+    } else {
+      print_line(made);
+    }
+    warn_if_superseded(tool.at(made));
   } catch (const Error& error) {
     if (ranks.group()->size() == 1) throw;
     if (error.code() == Code::communication) ranks.group()->abort(error.what());

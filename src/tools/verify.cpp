@@ -126,12 +126,11 @@ bool Verifier::load() {
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
     report_.changed = error.code() == Code::not_found;
-    const auto path =
-        error.path().empty() ? commit::index_path(prefix_.path()).string() : error.path();
+    const auto index = commit::index_path(prefix_.path()).string();
+    const auto path = error.path().empty() ? index : error.path();
     std::string what = error.what();
-    if (damage && what.find("--repair") == what.npos && has_spare()) {
-      what += cat(" Or: ", index_way_out(prefix_.path()));
-    }
+    const bool may_add = damage && what.find("--repair") == what.npos && has_spare();
+    if (may_add) what += cat(" Or: ", index_way_out(prefix_.path()));
     add(damage ? Kind::damage : Kind::unknown, std::move(what)).file = path;
     return false;
   }

@@ -149,6 +149,18 @@ TEST_F(Convert, ReplacesNothingUnasked) {
     EXPECT_THAT(ran.err, HasSubstr("exists"));
     EXPECT_EQ(scratch_.listing(), listing);
   }
+  // In the place of one that was left behind it is that, too.
+  for (const bool is_left : {false, true}) {
+    const auto ran = run_tool(
+        {"convert", at("run/ckpt-35"), at(is_left ? "run/ckpt-40" : "run/ckpt-30"), "--overwrite"});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    EXPECT_EQ(steps().at(is_left ? 40 : 30).superseded, is_left);
+    if (is_left) {
+      EXPECT_THAT(ran.err, Says("run/ckpt-40 is superseded there"));
+    } else {
+      EXPECT_EQ(ran.err, "");
+    }
+  }
 }
 
 TEST_F(Convert, AnHdf5FileIsNotCut) {
