@@ -231,6 +231,23 @@ TEST_P(FrozenSaves, NoMoreThanSoManyStepsShareAFile) {
   EXPECT_EQ(names(data(5)), 1);
 }
 
+// Its bytes are not read again, but it is not the file that was written.
+TEST_P(FrozenSaves, AnotherFileWithTheNameIsNotShared) {
+  CheckpointManager manager(serial_group(), "/run", frozen_options(disk_));
+  Rows rows(*serial_group());
+  rows.save(manager, 1, GetParam());
+  const auto size = static_cast<std::size_t>(disk_->status(data(1))->size);
+  const std::vector<std::byte> others(size, std::byte{7});
+  disk_->remove(data(1));
+  const auto file = disk_->create(data(1));
+  file->write_at(0, others);
+  file->sync();
+  rows.save(manager, 2, GetParam());
+  EXPECT_EQ(names(data(1)), 1);
+  EXPECT_EQ(names(data(2)), 1);
+  rows.expect(manager, 2, rows.base);
+}
+
 TEST_P(FrozenSaves, AFailedSaveTakesItsNamesAwayAgain) {
   CheckpointManager manager(serial_group(), "/run", frozen_options(disk_));
   Rows rows(*serial_group());
