@@ -2,6 +2,7 @@
 source so that an environment variable chooses one of the changes. Uses clang's own parser."""
 import json
 import multiprocessing
+import re
 import shlex
 from pathlib import Path
 
@@ -15,6 +16,10 @@ def is_assignment(cursor):
     while cursor.kind.name == "UNEXPOSED_EXPR" and len(list(cursor.get_children())) == 1:
         cursor = next(cursor.get_children())
     return cursor.kind.name in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR") or cursor.spelling == "operator="
+
+
+def names_in(statement):
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"(?:[^"\\]|\\.)*"', "", statement))) - {"std", "move"}
 
 
 class Source:
@@ -96,8 +101,9 @@ class Source:
             start, middle = one.extent.start.offset, other.extent.start.offset
             first, second = self.bytes[start:end].decode(), self.bytes[middle:last].decode()
             between = self.bytes[end:middle]
-            # Two assignments mean the same in any order, mostly.
-            if between.strip() == b"" and not (is_assignment(one) and is_assignment(other)):
+            # Two assignments mean the same in any order, mostly, and so do statements without a name in common.
+            if between.strip() == b"" and names_in(first) & names_in(second) and not (
+                    is_assignment(one) and is_assignment(other)):
                 self.add(start, last, "come in the other order",
                          f"if (cairn_mutant(@)) {{ {second} {first} }} else {{ {first} {second} }}")
 
