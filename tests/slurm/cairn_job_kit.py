@@ -10,10 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = {
     # cairn ls DIR --json prints the step in the file DIR/newest, after older ones. It can fail, and
-    # be slow. cairn flush DIR --tier TEXT prints parts of step 40.
+    # be slow. The directory s3://NAME is PLACE/NAME. cairn flush DIR --tier TEXT prints parts of step 40.
     "cairn": '[ "$1" != flush ] || { echo "$*" >>"$PLACE/flush.log"; printf "step 40\\nstep 35\\n"; exit 0; }\n'
              '[ ! -e "$PLACE/slow" ] || { touch "$PLACE/ready"; until [ -e "$PLACE/go" ]; do read -rt 0.05 <> <(:); done; }\n'
-             '[ -d "$2" ] && [ ! -e "$PLACE/broken" ] || exit 2\n'
+             'if [[ $2 == s3://* ]]; then set -- "$1" "$PLACE/${2#s3://}" "${@:3}"; fi\n'
+             '[ -d "$2" ] || { echo \'{"error":{"code":"not_found"}}\' >&2; exit 2; }\n'
+             '[ ! -e "$PLACE/broken" ] || exit 2\n'
              'if [ -e "$PLACE/failures" ]; then rm "$PLACE/failures"; exit 2; fi\n'
              '[ "$3" = --json ] || exit 2\n'
              'row() { printf \'%s    {\\n      "name": "ckpt",\\n      "step": %s,\\n      "newest": %s,\\n      "whole": true\\n    }\' "$3" "$1" "$2"; }\n'
@@ -73,7 +75,7 @@ class CairnJobCase(unittest.TestCase):
             path.write_text(f"#!/bin/bash\n{text}\n")
             path.chmod(0o755)
 
-    def start(self, program, *options, job="7", disk_is_full=False, under=(), **environment):
+    def start(self, program, *options, job="7", disk_is_full=False, under=(), checkpoints=None, **environment):
         values = {name: text for name, text in os.environ.items() if not name.startswith("SLURM_")}
         values.update(PATH=f"{self.place}/bin:{values['PATH']}", PLACE=str(self.place),
                       DIR=str(self.checkpoints), **environment)
@@ -82,8 +84,8 @@ class CairnJobCase(unittest.TestCase):
         def no_room():  # files can be made, but not filled
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         return subprocess.Popen(
-            preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[*under, ROOT / "slurm/cairn-job", "--checkpoints", self.checkpoints, *options, "--", "bash", "-c", program],
-            env=values, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            preexec_fn=no_room if disk_is_full else None, restore_signals=not disk_is_full, args=[*under, ROOT / "slurm/cairn-job", "--checkpoints", checkpoints or self.checkpoints, *options, "--", "bash", "-c", program],
+            env=values, cwd=self.place, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def finish(self, process):
         try:

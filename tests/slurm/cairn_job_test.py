@@ -173,6 +173,25 @@ class CairnJob(CairnJobCase):
         self.run_job("exit 0", "--tier", "/shm/%n")  # a run that ends well has saved at home
         self.assertEqual(len((self.place / "flush.log").read_text().splitlines()), 3)
 
+    def test_in_a_bucket_progress_is_seen_as_well(self):
+        self.checkpoints = self.place / "bucket/run"  # the stand-in's bucket
+        def run_job(program):
+            return self.run_job(program, checkpoints="s3://bucket/run")
+        self.assertEqual(run_job("exit 9"), 9)
+        self.assertIn("before there was a checkpoint", self.output)
+        self.assertEqual(run_job(f"{self.save(5)}; exit 9"), 0)
+        self.assertIn("at step 5 (5 more)", self.output)
+        record = self.place / "restarts-without-progress-bucket_run"
+        for count in ("1", "2", "3"):
+            self.assertEqual(run_job("exit 75"), 0)
+            self.assertEqual(record.read_text(), f"{count} 5\n")
+        self.assertEqual(run_job("exit 75"), 1)
+        self.assertIn("4 times in a row at step 5; giving up", self.output)
+        self.assertEqual([record.exists(), (self.place / "s3:").exists()], [False, False])
+        (self.place / "broken").touch()
+        self.assertEqual(run_job("exit 75"), 0)
+        self.assertIn("WARNING: cairn ls cannot read s3://bucket/run", self.output)
+
     def test_progress_begins_the_count_anew(self):
         self.saved(5)
         self.run_job("exit 9")
