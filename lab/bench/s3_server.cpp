@@ -1,5 +1,5 @@
-// A server of objects in memory for bucket_bench: prints its port, and ends with its standard
-// input.
+// A server of objects in memory for bucket_bench and scripts/campaign soak: prints its port, and
+// ends with its standard input.
 //
 //   s3_server [MIB THAT ARE TOUCHED AT ONCE]
 #include "support/s3_server.hpp"

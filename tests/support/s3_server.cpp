@@ -14,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "base/text.hpp"
 #include "support/s3_objects.hpp"
@@ -28,8 +27,13 @@ struct S3Server::Impl {
   std::shared_ptr<Blocks> blocks;
   std::thread accepting = {};
 
+  struct Peer {
+    int socket;
+    bool over;
+    std::thread thread;
+  };
   std::mutex peers_mutex = {};
-  std::list<std::pair<int, std::thread>> peers = {};  // their sockets are closed at the end
+  std::list<Peer> peers = {};  // those that are over stay until the next one comes
   bool ends = false;
 
   S3Objects objects = {};
@@ -45,14 +49,26 @@ struct S3Server::Impl {
         ::close(peer);
         return;
       }
-      peers.emplace_back(peer, std::thread([this, peer] {
-                           try {
-                             serve(peer);
-                           } catch (const std::exception&) {  // what is no request ends it
-                           }
-                           ::shutdown(peer, SHUT_RDWR);
-                         }));
+      peers.remove_if([](Peer& one) {
+        if (one.over) close(one);
+        return one.over;
+      });
+      auto& one = peers.emplace_back(peer, false, std::thread());
+      one.thread = std::thread([this, &one] {
+        try {
+          serve(one.socket);
+        } catch (const std::exception&) {  // what is no request ends it
+        }
+        ::shutdown(one.socket, SHUT_RDWR);
+        const std::lock_guard over(peers_mutex);
+        one.over = true;
+      });
     }
+  }
+
+  static void close(Peer& one) {
+    one.thread.join();
+    ::close(one.socket);
   }
 
   void serve(int peer) {
@@ -148,10 +164,9 @@ S3Server::~S3Server() {
   ::shutdown(self.socket, SHUT_RDWR);
   self.accepting.join();
   ::close(self.socket);
-  for (auto& [peer, thread] : self.peers) {
-    ::shutdown(peer, SHUT_RDWR);
-    thread.join();
-    ::close(peer);
+  for (auto& one : self.peers) {
+    ::shutdown(one.socket, SHUT_RDWR);
+    Impl::close(one);
   }
 }
 
