@@ -22,13 +22,13 @@
 #include "rebalance.hpp"
 
 struct Options {
-  int size = 512, steps = 2000, every = 0, max_to_keep = 5, rebalance = 0, slow = -1;
+  int size = 512, steps = 2000, every = 0, max_to_keep = 5, keep_u = 0, rebalance = 0, slow = -1;
   double seconds = 0, mtbf = 0, margin = 30, flush = 0;
   std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
   std::string initial, image;
   int home_every = 10;
   bool async = false, released = false, stop = false, digest = false, times = false,
-       progress = isatty(STDERR_FILENO);
+       keep_start = false, progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -65,6 +65,10 @@ struct Options {
         ->needs(nodes)
         ->check(CLI::NonNegativeNumber);
     app.add_option("--max-to-keep", max_to_keep, "newest ones that stay; 0: all")->check(count);
+    app.add_option("--keep-u", keep_u,
+                   "newest ones that have u, without which there is no restart; others keep v, for "
+                   "pictures; 0: all")
+        ->check(count);
     app.add_option("--format", format, "of the checkpoints")
         ->check(CLI::IsMember({"bundle", "hdf5"}));
     auto* blocks =
@@ -77,6 +81,10 @@ struct Options {
            "clocks say; the next one after each rebalancing")
         ->needs(blocks)
         ->check(count);
+    app.add_flag("--keep-start", keep_start,
+                 "each checkpoint also has the first u and v, in files that all share")
+        ->needs(dir)
+        ->excludes(blocks);
     app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
     from->needs(dir)->check(CLI::IsMember({"auto", "none"}) | count);
@@ -111,6 +119,15 @@ int run(const Options& o) {
   cairn::State state = fields;
   state.add("step", step).add("dt", gs.dt);
   state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
+  Field first_u, first_v;
+  if (o.keep_start) {
+    gs.start(grid);
+    first_u = Field("first u", gs.u.extent(0), gs.u.extent(1));
+    first_v = Field("first v", gs.v.extent(0), gs.v.extent(1));
+    Kokkos::deep_copy(first_u, gs.u), Kokkos::deep_copy(first_v, gs.v);
+    state.add("start/u", cairn::slice(grid.owned(first_u), shape, start()));
+    state.add("start/v", cairn::slice(grid.owned(first_v), shape, start()));
+  }
 
   const bool speaks = grid.rank == 0;
   const auto say = [&](const std::string& line) {
@@ -121,6 +138,8 @@ int run(const Options& o) {
   if (!o.checkpoint_dir.empty()) {
     cairn::ManagerOptions options;
     options.keep.last = o.max_to_keep;
+    if (o.keep_u > 0) options.keep.keys = {{.keys = "u", .last = o.keep_u}};
+    if (o.keep_start) options.frozen.keys = {"start/*"};
     if (o.format == "hdf5") options.store.format = cairn::Format::hdf5;
     options.when.interval = {.steps = o.every, .seconds = o.seconds};
     if (o.mtbf > 0) options.when.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
