@@ -136,6 +136,17 @@ TEST_F(Peak, OfASaveThatCopiesNothing) {
       "another save until released", 0, [&] { save(2); }, 64 * mib);
 }
 
+TEST_F(Peak, OfSmallFrozenTensors) {
+  std::vector<double> values(4096, 1);
+  State state;
+  state.add("u", slice(values.data(), {4096 * group_->size()}, {4096 * group_->rank()}, {4096}));
+  options_.frozen = {.keys = {"u"}, .read_every = 1};
+  manager();
+  for (std::int64_t step = 1; step <= 3; ++step) manager_->save(step, state);
+  hold(
+      "a save that reads a shared file", 0, [&] { manager_->save(4, state); }, mib);
+}
+
 TEST_F(Peak, OfManySmallTensors) {
   auto parts = small(*group_, 1);
   saves_and_restores(parts);

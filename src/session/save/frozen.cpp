@@ -102,7 +102,9 @@ KeyedHash::Digest digest_of(const KeyedHash::Key& key, Outgoing& file, bool chec
 // is possible, since the question is what the disk holds.
 KeyedHash::Digest digest_on_disk(const KeyedHash::Key& key, const Job& job, const io::Path& path,
                                  const std::vector<StoredTensor>& entries) {
-  std::vector<std::byte> buffer(static_cast<std::size_t>(read_bytes));
+  std::int64_t most = 0;
+  for (const auto& entry : entries) most = std::max(most, entry.slices.front().stored_bytes);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min(most, read_bytes)));
   std::vector<io::Extent> extents;
   for (const auto& entry : entries) {
     const auto& slice = entry.slices.front();
