@@ -30,6 +30,11 @@ class TheJudge(unittest.TestCase):
             self.assertEqual(len(found), 1, found)
             self.assertIn(what, found[0])
 
+    def test_files_that_come_and_go_are_no_growth(self):
+        samples = sampled(200, files=lambda at: 4 + at // 10)
+        self.assertEqual(samples.wrong("job", spare_files=11), [])
+        self.assertEqual(len(samples.wrong("job", spare_files=10)), 1)
+
     def test_does_not_pass_a_job_of_short_lives(self):
         # A rank that grows, but over too short a time to tell.
         samples = sampled(59, memory=lambda at: 5000 + 1000 * at)
