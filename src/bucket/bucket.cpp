@@ -103,29 +103,26 @@ Error no_tls(const Endpoint& endpoint) {
 
 Endpoint find_endpoint(const Surroundings& from, std::string bucket) {
   Endpoint found{.bucket = std::move(bucket), .region = find_region(from, "us-east-1")};
-  std::string url;
-  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
-    if (url.empty()) url = from.variable(name).value_or("");
-  }
-  if (url.empty()) url = profile_setting(from, "endpoint_url").value_or("");
-  if (url.empty()) {
+  const auto chosen = chosen_endpoint(from);
+  if (!chosen) {
     // The certificate of AWS's hosts covers no bucket with a dot.
     found.in_path = found.bucket.find('.') != std::string::npos;
     found.host = cat(found.in_path ? "" : found.bucket + ".", "s3.", found.region,
                      found.region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
     return found;
   }
+  const auto& [url, by] = *chosen;
   constexpr std::string_view plain = "http://", secure = "https://";
   found.tls = url.starts_with(secure);
   if (!found.tls && !url.starts_with(plain)) {
-    throw Error(Code::invalid_argument, cat("AWS_ENDPOINT_URL is '", url, "'"), "",
+    throw Error(Code::invalid_argument, cat(by, " is '", url, "'"), "",
                 "Write http://HOST:PORT or https://HOST.");
   }
   found.host = url.substr((found.tls ? secure : plain).size());
   while (found.host.ends_with('/')) found.host.pop_back();
   if (found.host.empty() || found.host.find('/') != std::string::npos) {
-    throw Error(Code::invalid_argument, cat("AWS_ENDPOINT_URL is '", url, "'"),
-                "a path cannot follow the host", "Write http://HOST:PORT or https://HOST.");
+    throw Error(Code::invalid_argument, cat(by, " is '", url, "'"), "a path cannot follow the host",
+                "Write http://HOST:PORT or https://HOST.");
   }
   found.in_path = true;
   return found;

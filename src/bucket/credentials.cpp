@@ -60,6 +60,8 @@ Credentials from_json(const std::string& text, const char* token, const std::str
 struct Shared {
   std::string name;  // of the profile
   std::map<std::string, std::string> settings;
+  std::string services;  // the name of the section, which only the second file has
+  std::map<std::string, std::string> of_services;
 };
 
 // The profile of both shared files; credentials win over config.
@@ -77,6 +79,8 @@ Shared shared_profile(const Surroundings& from) {
     if (!text) continue;
     auto profiles = parse_profiles(*text);
     found.settings.merge(profiles[found.name]);
+    found.services = setting(found.settings, "services");
+    found.of_services = profiles["services " + found.services];
   }
   return found;
 }
@@ -198,11 +202,10 @@ std::optional<std::string> ask(const std::string& url,
 Profiles parse_profiles(std::string_view text) {
   Profiles all;
   std::map<std::string, std::string>* present = nullptr;
+  std::string above;  // the last setting that was not indented, if it has no value
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    // A setting below another one is indented, and is no setting of the profile.
-    if (!line.empty() && (line[0] == ' ' || line[0] == '\t')) continue;
     const auto content = trimmed(line);
     if (content.empty() || content[0] == '#' || content[0] == ';') continue;
     if (content[0] == '[') {
@@ -210,12 +213,18 @@ Profiles parse_profiles(std::string_view text) {
       constexpr std::string_view word = "profile ";
       if (name.starts_with(word)) name = trimmed(name.substr(word.size()));
       present = &all[std::string(name)];
+      above.clear();
       continue;
     }
     const auto equals = content.find('=');
     if (!present || equals == content.npos) continue;
-    (*present)[std::string(trimmed(content.substr(0, equals)))] =
-        trimmed(content.substr(equals + 1));
+    const std::string name(trimmed(content.substr(0, equals)));
+    const auto value = trimmed(content.substr(equals + 1));
+    // A setting below another one is indented, and is no setting of the section.
+    const bool is_below = line[0] == ' ' || line[0] == '\t';
+    if (is_below && above.empty()) continue;
+    (*present)[is_below ? cat(above, '.', name) : name] = value;
+    if (!is_below) above = value.empty() ? name : "";
   }
   return all;
 }
@@ -241,17 +250,34 @@ Credentials find_credentials(const Surroundings& from) {
               "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.");
 }
 
-std::optional<std::string> profile_setting(const Surroundings& from, const std::string& name) {
-  const auto profile = shared_profile(from);
-  const auto found = profile.settings.find(name);
-  return found == profile.settings.end() ? std::nullopt : std::optional(found->second);
-}
-
 std::string find_region(const Surroundings& from, std::string_view otherwise) {
   for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) {
     if (auto region = variable(from, name); !region.empty()) return region;
   }
-  return profile_setting(from, "region").value_or(std::string(otherwise));
+  const auto profile = shared_profile(from);
+  const auto found = profile.settings.find("region");
+  return found == profile.settings.end() ? std::string(otherwise) : found->second;
+}
+
+std::optional<ChosenEndpoint> chosen_endpoint(const Surroundings& from) {
+  const auto profile = shared_profile(from);
+  auto ignored = variable(from, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+  if (ignored.empty()) ignored = setting(profile.settings, "ignore_configured_endpoint_urls");
+  std::transform(ignored.begin(), ignored.end(), ignored.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (ignored == "true") return std::nullopt;
+  for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
+    if (auto url = variable(from, name); !url.empty()) return ChosenEndpoint{std::move(url), name};
+  }
+  if (auto url = setting(profile.of_services, "s3.endpoint_url"); !url.empty()) {
+    return ChosenEndpoint{std::move(url),
+                          cat("endpoint_url of s3 in [services ", profile.services, ']')};
+  }
+  if (auto url = setting(profile.settings, "endpoint_url"); !url.empty()) {
+    return ChosenEndpoint{std::move(url), cat("endpoint_url of the profile ", profile.name)};
+  }
+  return std::nullopt;
 }
 
 Credentials CredentialSource::get(double now_seconds) {

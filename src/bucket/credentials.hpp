@@ -12,7 +12,8 @@
 
 namespace cairn::bucket {
 
-/// Sections of an INI file of AWS's, as [profile NAME] or [NAME], with their settings.
+/// Sections of an INI file of AWS's, as [profile NAME] or [NAME], with their settings. What is
+/// indented below a setting S without a value is "S.NAME".
 using Profiles = std::map<std::string, std::map<std::string, std::string>>;
 Profiles parse_profiles(std::string_view text);
 
@@ -38,8 +39,16 @@ Credentials find_credentials(const Surroundings&);
 
 /// AWS_REGION, AWS_DEFAULT_REGION, or the profile's; else the one of `otherwise`.
 std::string find_region(const Surroundings&, std::string_view otherwise);
-/// A setting of the profile in the shared files, such as "endpoint_url"; nothing if there is none.
-std::optional<std::string> profile_setting(const Surroundings&, const std::string& name);
+
+/// The server that was chosen instead of AWS's, and by what.
+struct ChosenEndpoint {
+  std::string url, by;
+};
+/// In this order: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of s3 in the section of
+/// services that the profile names, `endpoint_url` of the profile. Nothing if there is none, or if
+/// they are to be ignored:
+/// https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
+std::optional<ChosenEndpoint> chosen_endpoint(const Surroundings&);
 
 /// Credentials that are fetched anew before they expire. Any thread may call it.
 class CredentialSource {

@@ -140,10 +140,42 @@ TEST(FindEndpoint, OfAwsAndOfOthers) {
   found = find_endpoint(machine.surroundings(), "bucket");
   EXPECT_EQ(found.host, "localhost:5000");
   EXPECT_TRUE(!found.tls && found.in_path);
+  machine.variables["AWS_ENDPOINT_URL_S3"] = "http://localhost:7000";
+  EXPECT_EQ(find_endpoint(machine.surroundings(), "bucket").host, "localhost:7000");
+  machine.variables.erase("AWS_ENDPOINT_URL_S3");
   for (const char* bad : {"localhost:5000", "http://", "https://host/path"}) {
     machine.variables["AWS_ENDPOINT_URL"] = bad;
     EXPECT_CAIRN_ERROR(find_endpoint(machine.surroundings(), "b"), Code::invalid_argument, bad);
   }
+}
+
+TEST(FindEndpoint, OfTheServicesThatAProfileNames) {
+  Machine machine;
+  machine.variables["AWS_PROFILE"] = "work";
+  machine.files["/h/.aws/config"] =
+      "[profile work]\nendpoint_url = http://all:1\nservices = mine\n[services mine]\n"
+      "dynamodb =\n  endpoint_url = http://table:2\n# of the bucket\ns3 =\n\n"
+      "  addressing_style = path\n\tendpoint_url = http://store:3\n[services other]\ns3 =\n"
+      "  endpoint_url = http://other:4\n";
+  const auto host = [&] { return find_endpoint(machine.surroundings(), "bucket").host; };
+  EXPECT_EQ(host(), "store:3");
+  machine.variables["AWS_ENDPOINT_URL"] = "http://variable:5";
+  EXPECT_EQ(host(), "variable:5");
+  machine.variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "True";
+  EXPECT_EQ(host(), "bucket.s3.us-east-1.amazonaws.com");
+  machine.variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false";
+  EXPECT_EQ(host(), "variable:5");
+  machine.variables.erase("AWS_ENDPOINT_URL");
+  machine.variables.erase("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+  auto& config = machine.files["/h/.aws/config"];
+  config.replace(config.find("http://store"), 4, "ftp");
+  EXPECT_CAIRN_ERROR(host(), Code::invalid_argument, "endpoint_url of s3 in [services mine] is");
+  config.replace(config.find("= mine"), 6, "= none");
+  EXPECT_EQ(host(), "all:1");
+  config.replace(config.find("endpoint_url = http://all:1"), 27,
+                 "ignore_configured_endpoint_urls = true");
+  machine.variables["AWS_ENDPOINT_URL"] = "http://variable:5";
+  EXPECT_EQ(host(), "bucket.s3.us-east-1.amazonaws.com");
 }
 
 }  // namespace
