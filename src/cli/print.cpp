@@ -18,6 +18,7 @@
 #include "base/json.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "io/local_path.hpp"
 #include "layout/bundle/key_text.hpp"
 #include "store/commit/names.hpp"
 
@@ -181,9 +182,16 @@ bool is_standard_output(const std::string& name) {
          out.st_ino == named.st_ino;
 }
 
-void to_output(const std::string& name, const std::function<void(std::ostream&)>& write,
+void to_output(const std::string& given, const std::function<void(std::ostream&)>& write,
                unsigned access) {
-  if (name.empty()) return write(std::cout);
+  if (given.empty()) return write(std::cout);
+  const auto name = io::local_path(given).string();
+  if (io::is_address(name)) {
+    throw Error(Code::unsupported, cat("cannot write ", name),
+                "an output is a file of this machine",
+                "Give a path, or nothing for standard output, and upload the result.")
+        .at(name);
+  }
   // A file behind /dev/stdout may have other contents before, so this only adds to it.
   const bool adds = is_stream(name);
   if (!adds) require_none_of_a_checkpoint(name);

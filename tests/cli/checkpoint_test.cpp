@@ -278,6 +278,17 @@ TEST_F(Checkpoint, NoDirectoryIsMadeForAMistypedName) {
   }
 }
 
+TEST_F(Checkpoint, AnOutputIsALocalFile) {
+  save(7);
+  const auto page = directory() + "/page.html";
+  auto ran = run_tool({"report", directory(), "-o", "s3://bucket/page.html"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, test::Says("an output is a file of this machine"));
+  ran = run_tool({"report", directory(), "-o", "file://" + page});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_TRUE(fs::exists(page));
+}
+
 TEST_F(Checkpoint, TablesFitNarrowTerminals) {
   save(7);
   const std::pair<const char*, unsigned short> all[] = {{"ls", 30}, {"show", 52}, {"stats", 30}};
