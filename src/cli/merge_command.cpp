@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/print.hpp"
 #include "cli/target.hpp"
+#include "store/commit/ownership.hpp"
 
 namespace cairn::cli {
 namespace {
@@ -16,6 +17,7 @@ struct MergeArguments {
 
 void run(Tool& tool, MergeArguments& options) {
   options.merge.file_system = tool.here.files();
+  commit::require_path(options.destination);
   const auto destination = require_parent(tool.at(options.destination)).path();
   merge_checkpoints({options.parts.begin(), options.parts.end()}, destination, options.merge);
   if (tool.json) return print_json({{"made", options.destination}});

@@ -29,9 +29,7 @@ namespace {
 
 constexpr double owner_wait_seconds = 2;  // a dying process holds its lock for a moment
 
-io::Path normal_prefix(const io::Path& prefix) {
-  return io::absolute_path(io::local_path(prefix));
-}
+io::Path normal_prefix(const io::Path& prefix) { return io::absolute_path(io::local_path(prefix)); }
 
 // The prefixes of `prefixes`, in the same order.
 std::vector<io::Path> whole_prefixes(const std::vector<io::Path>& prefixes) {
@@ -315,6 +313,8 @@ void merge_checkpoints(const std::vector<PathText>& given, const PathText& desti
   std::vector<std::filesystem::path> prefixes;
   for (const auto& prefix : given) prefixes.push_back(io::local_path(prefix));
   const auto to = normal_prefix(destination);
+  commit::require_path(to);
+  for (const auto& prefix : prefixes) commit::require_path(prefix);
   const commit::Naming naming(to.filename().string(), false);
   commit::check_checkpoint_name(naming.name);
   const auto group = serial_group();

@@ -278,6 +278,16 @@ TEST_F(Checkpoint, NoDirectoryIsMadeForAMistypedName) {
   }
 }
 
+TEST_F(Checkpoint, AMergeIsNotOfABucket) {
+  const auto prefix = save(7);
+  for (const auto& [to, part] : {std::pair<std::string, std::string>{"s3://bucket/m", prefix},
+                                 {directory() + "/m", "s3://bucket/part"}}) {
+    const auto ran = run_tool({"merge", to, prefix, part});
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_THAT(ran.err, HasSubstr("cannot be done in " + (to.starts_with("s3:") ? to : part)));
+  }
+}
+
 TEST_F(Checkpoint, AnOutputIsALocalFile) {
   save(7);
   const auto page = directory() + "/page.html";
