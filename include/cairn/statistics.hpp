@@ -6,14 +6,20 @@
 
 namespace cairn {
 
-/// Seconds in the stages of a save. In an asynchronous save, the stages from `write` on happen
-/// while the application computes. No stage includes time in which a save only waits for a
-/// collective call.
+/// Seconds in the stages of a save. In an asynchronous save `write`, `commit` and `tidy` happen
+/// while the application computes, and `merge` in its next collective call that finds all written;
+/// the waiting for that call is in no stage. Stages in which ranks send messages include the
+/// waiting for slower ranks.
 struct StageSeconds {
-  double wait = 0;     ///< waiting for the saves before it
-  double plan = 0;     ///< plan who writes what and make the temp directory, or check the last plan
-  double capture = 0;  ///< copy the state, in an asynchronous save
-  double write = 0;    ///< write and sync data files and part records, compare replicas
+  double wait = 0;  ///< for the saves before it: that they end or, if it is asynchronous, make way
+  /// Plan who writes what, or check the last plan; then begin the save where it will be stored: its
+  /// directory, or in a bucket the request that save_async waits for. In an asynchronous save the
+  /// savers, too. After a failure for lack of room also what was tried before.
+  double plan = 0;
+  /// In an asynchronous save: copy the state (of tensors that stay where they are, take checksums),
+  /// exchange the pieces of dense tensors, write frozen tensors, compare replicas. Else 0.
+  double capture = 0;
+  double write = 0;    ///< write and sync data files and part records; blocking: compare replicas
   double protect = 0;  ///< compute and write parity, for a checkpoint on the nodes
   double merge = 0;    ///< merge the entries of all ranks into one index
   double commit = 0;   ///< write the index, rename, write the state file
@@ -27,16 +33,19 @@ struct RankShare {
   double write_seconds = 0;  ///< the longest time of any of them
 };
 
-/// One save. Rank 0 has numbers over all ranks: sums of bytes and files, and the longest time that
-/// any rank spent in a stage or in the call; so the stages may add up to more than the whole. Other
-/// ranks have their own numbers.
+/// One save. A rank has its own numbers, but rank 0 has some over all ranks: of `bytes`,
+/// `unchanged_bytes` and `recycled_files` the sum; of `wait`, `plan`, `capture`, `write` and, in an
+/// asynchronous save, `blocked_seconds` the longest of any rank. So these are equal to those of the
+/// rank that was the slowest, and stages may add up to more than the whole. What is marked "rank 0"
+/// is 0, -1 or empty elsewhere.
 struct SaveStatistics {
   std::int64_t step = 0;
   bool asynchronous = false;
-  bool on_nodes = false;         ///< it went to the nodes; its times are this rank's, on rank 0 too
-  std::string blocking_because;  ///< why save_async blocked as save() does; empty: it did not
-  bool plan_reused = false;      ///< it reused the plan of the save before
-  std::int64_t bytes = 0;        ///< written to data files
+  /// It went to the nodes: on every rank times are its own, and `bytes` those of all ranks.
+  bool on_nodes = false;
+  std::string blocking_because;      ///< why save_async blocked as save() does; empty: it did not
+  bool plan_reused = false;          ///< it reused the plan of the save before
+  std::int64_t bytes = 0;            ///< written to data files
   std::int64_t replica_bytes = 0;    ///< bytes of replicas that were not written; rank 0
   std::int64_t gap_bytes = 0;        ///< bytes of sparse tensors that no rank holds; rank 0
   std::int64_t files = 0;            ///< data files; rank 0
@@ -45,13 +54,14 @@ struct SaveStatistics {
   /// The most memory in RAM that the process (the program and Cairn together) has had from its
   /// start up to the merge; on rank 0 the most of any rank. 0: not known.
   std::int64_t peak_resident_bytes = 0;
-  double blocked_seconds = 0;  ///< how long save(), or save_async() and release(), held the caller
-  double total_seconds = 0;    ///< from the call until the commit was known
+  /// How long save(), or save_async() and release(), held the caller; later calls do not count.
+  double blocked_seconds = 0;
+  double total_seconds = 0;  ///< from the call until the commit was known
   StageSeconds seconds;
   /// The rank that spent the longest time in `write`, and how much longer that was than the
   /// shortest: so long others waited.
   struct Slowest {
-    int rank = -1;  ///< -1: not known; so on all ranks but 0
+    int rank = -1;  ///< -1: not known; rank 0
     double waiting_seconds = 0;
   };
   Slowest slowest = {};
@@ -64,7 +74,8 @@ struct SaveStatistics {
   }
 };
 
-/// The statistics of all saves of one manager.
+/// The statistics of all saves of one manager. Counts are the same on all ranks; what has bytes or
+/// seconds is this rank's, but `bytes` is the sum of SaveStatistics::bytes.
 struct Statistics {
   std::int64_t committed = 0;
   std::int64_t failed = 0;                           ///< save() threw, or a pending save failed

@@ -52,7 +52,10 @@ void fold_figures(Group& group, SaveStatistics& measured) {
         figures.fold(unpack<ToldFigures>(high));
         return pack(figures);
       });
-  if (group.rank() != 0) return;
+  if (group.rank() != 0) {
+    measured.replica_bytes = 0;  // a summand, which may be negative
+    return;
+  }
   auto told = unpack<ToldFigures>(all);
   told.figures.give(measured);
   measured.shares = std::move(told.shares);

@@ -104,6 +104,9 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
           EXPECT_EQ(save.files, format == Format::hdf5 ? 1 : group->size());
         } else {
           EXPECT_EQ(save.slowest.rank, -1);
+          EXPECT_EQ(save.replica_bytes, 0);
+          EXPECT_EQ(save.files, 0);
+          EXPECT_TRUE(save.shares.empty());
         }
       }
       if (group->rank() != 0) return;
