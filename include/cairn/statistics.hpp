@@ -78,12 +78,14 @@ struct SaveStatistics {
 /// seconds is this rank's, but `bytes` is the sum of SaveStatistics::bytes.
 struct Statistics {
   std::int64_t committed = 0;
-  std::int64_t failed = 0;                           ///< save() threw, or a pending save failed
-  std::int64_t skipped = 0;                          ///< WhenBusy::skip
-  std::int64_t replaced = 0;                         ///< WhenBusy::replace
-  std::int64_t asynchronous = 0, plans_reused = 0;   ///< of the committed ones
-  std::int64_t bytes = 0;                            ///< of the committed ones
-  double blocked_seconds = 0;                        ///< of the committed ones
+  std::int64_t failed = 0;                          ///< save() threw, or a pending save failed
+  std::int64_t skipped = 0;                         ///< WhenBusy::skip
+  std::int64_t replaced = 0;                        ///< WhenBusy::replace
+  std::int64_t asynchronous = 0, plans_reused = 0;  ///< of the committed ones
+  std::int64_t bytes = 0;                           ///< of the committed ones
+  /// How long save(), save_async(), poll(), wait(), should_save(), should_stop() and release() have
+  /// held this rank's callers, whatever became of the saves. release() counts once its save ends.
+  double blocked_seconds = 0;
   std::int64_t pool_bytes = 0, pool_most_bytes = 0;  ///< this rank's memory for copies; its most
   std::vector<SaveStatistics> last;                  ///< committed ones, at most 16, oldest first
   std::int64_t on_nodes = 0;  ///< of the committed ones; a flushed one counts again

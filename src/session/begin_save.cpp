@@ -67,6 +67,7 @@ bool Planning::make_way() {
     return true;
   }
   // The cancelled save must never be committed, whether or not it can be removed.
+  save_log.held(pending.handle->window.held_seconds());
   const bool gone =
       completion_.withdraw(&pending.prepared.value().draft, false, false) == Store::Withdrawn::gone;
   if (gone) save_log.replaced();

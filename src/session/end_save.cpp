@@ -188,6 +188,8 @@ void Completion::complete(PendingSave& pending) {
 // names have succeeded. Only then rank 0 may commit.
 void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
   auto mine = error_of(std::exchange(pending.failure, nullptr));
+  const auto held = pending.handle->window.held_seconds();
+  save_log.held(held);
   // A save that began with an id gets its draft on the writing thread. If it failed before that,
   // the draft is made here, since withdraw() needs it.
   if (!pending.prepared) try {
@@ -205,7 +207,7 @@ void Completion::complete_bytes(PendingSave& pending, const Job& as_written) {
     agree(*job.group, mine);
     const StageTimer timer(pending.figures, trace.get(), Trace::Thread::caller,
                            &StageSeconds::merge);
-    pending.figures.blocked_seconds += pending.handle->window.held_seconds();
+    pending.figures.blocked_seconds += held;
     merge(pending);
     name_data(pending, as_written);
   } catch (const Error& error) {

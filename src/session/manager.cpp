@@ -88,6 +88,7 @@ std::string CheckpointManager::save(std::int64_t step, const State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return exclusive_call(group, "CheckpointManager::save", [&] {
+    const HeldCaller held(self.parts.save_log);
     self.begin_save(step);
     const auto other = self.as_stored(step, state);
     auto prefix = self.engine.save(step, other ? *other : state, options);
@@ -101,6 +102,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
   auto& self = *impl_;
   Group& group = *self.job.group;
   return exclusive_call(group, "CheckpointManager::save_async", [&] {
+    const HeldCaller held(self.parts.save_log);
     self.begin_save(step);
     const auto other = self.as_stored(step, state);
     auto handle = self.engine.save_async(step, other ? *other : state, options);
@@ -116,6 +118,7 @@ SaveHandle CheckpointManager::save_async(std::int64_t step, const State& state,
 bool CheckpointManager::poll() {
   auto& self = *impl_;
   return exclusive_call(*self.job.group, "CheckpointManager::poll", [&] {
+    const HeldCaller held(self.parts.save_log);
     self.engine.advance(false);
     if (self.nodes) self.nodes->advance(false);
     self.engine.throw_earlier_failure();
@@ -127,6 +130,7 @@ void CheckpointManager::wait(Reach reach) {
   auto& self = *impl_;
   Group& group = *self.job.group;
   exclusive_call(group, "CheckpointManager::wait", [&] {
+    const HeldCaller held(self.parts.save_log);
     self.engine.complete_pending();
     if (self.nodes) self.nodes->advance(true);
     self.engine.throw_earlier_failure();
@@ -143,6 +147,7 @@ void CheckpointManager::wait(Reach reach) {
 bool CheckpointManager::should_save(std::int64_t step) {
   auto& self = *impl_;
   return collective_call(*self.job.group, round_call, [&] {
+    const HeldCaller held(self.parts.save_log);
     if (self.parts.rounds->round_is_over_for_save()) self.engine.take_round(true);
     return self.parts.rounds->should_save(step);
   });
@@ -151,6 +156,7 @@ bool CheckpointManager::should_save(std::int64_t step) {
 std::optional<StopReason> CheckpointManager::should_stop() {
   auto& self = *impl_;
   return collective_call(*self.job.group, round_call, [&] {
+    const HeldCaller held(self.parts.save_log);
     if (self.parts.rounds->round_is_over_for_stop()) self.engine.take_round(false);
     return self.parts.rounds->stop();
   });

@@ -166,7 +166,6 @@ void SaveLog::committed(std::int64_t sequence, const SaveStatistics& save, SaveT
   counts_.asynchronous += save.asynchronous;
   counts_.plans_reused += save.plan_reused;
   counts_.bytes += save.bytes;
-  counts_.blocked_seconds += save.blocked_seconds;
 }
 
 void SaveLog::tidied(std::int64_t sequence, double seconds) {

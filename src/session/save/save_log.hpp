@@ -100,6 +100,8 @@ class SaveLog {
   void failed() { ++counts_.failed; }
   void skipped() { ++counts_.skipped; }
   void replaced() { ++counts_.replaced; }
+  /// A call has held the program so long.
+  void held(double seconds) { counts_.blocked_seconds += seconds; }
   Statistics statistics() const;
   std::int64_t count() const { return counts_.committed; }  ///< how many saves were committed
 
@@ -115,6 +117,19 @@ class SaveLog {
   std::array<Entry, 16> ring_ CAIRN_GUARDED_BY(mutex_);
   std::int64_t tidied_ CAIRN_GUARDED_BY(mutex_) = -1;  // until committed() enters it
   double tidy_seconds_ CAIRN_GUARDED_BY(mutex_) = 0;
+};
+
+/// Counts how long a call of the application holds it, whatever comes of its save.
+class HeldCaller {
+ public:
+  explicit HeldCaller(SaveLog& save_log) : save_log_(save_log) {}
+  HeldCaller(const HeldCaller&) = delete;
+  HeldCaller& operator=(const HeldCaller&) = delete;
+  ~HeldCaller() { save_log_.held(seconds_since(begin_)); }
+
+ private:
+  SaveLog& save_log_;
+  SaveTime begin_ = std::chrono::steady_clock::now();
 };
 
 /// Counts a save as failed unless done() is called.

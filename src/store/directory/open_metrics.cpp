@@ -177,8 +177,9 @@ std::string open_metrics(const std::string& directory,
   using Counts = Measured::Counts;
   page.add_count("saves", "", "Saves that this manager has committed.", &Counts::saves);
   page.add_count("failures", "", "Saves of this manager that failed.", &Counts::failures);
-  page.add_count("written", "bytes", "Written to data files by its saves.", &Counts::bytes);
-  page.add_count("blocked", "seconds", "How long its saves have held the application.",
+  page.add_count("written", "bytes", "Written to data files by its committed saves.",
+                 &Counts::bytes);
+  page.add_count("blocked", "seconds", "How long its committed saves have held the application.",
                  &Counts::blocked_seconds);
   return std::move(page).text();
 }

@@ -84,7 +84,10 @@ TEST_P(Figures, OfSavesOfEitherKindAndFormat) {
       EXPECT_GE(all.pool_bytes, 1);
       EXPECT_EQ(all.pool_bytes, all.pool_most_bytes);
       EXPECT_EQ(all.bytes, all.last[0].bytes + all.last[1].bytes);
-      EXPECT_EQ(all.blocked_seconds, all.last[0].blocked_seconds + all.last[1].blocked_seconds);
+      // On rank 0 an asynchronous save has the longest time of any rank, the manager its own.
+      if (group->rank() > 0 || group->size() == 1) {
+        EXPECT_GE(all.blocked_seconds, all.last[0].blocked_seconds + all.last[1].blocked_seconds);
+      }
       for (std::size_t i = 0; i < 2; ++i) {
         const auto& save = all.last[i];
         EXPECT_EQ(save.step, static_cast<std::int64_t>(i) + 1);
@@ -172,8 +175,10 @@ TEST_P(Figures, TellReusedPlansAndRecycledFiles) {
 TEST_P(Figures, CountWhatCameToNothing) {
   job([&](Rank& rank) {
     rank.save(1);
+    const auto before = rank.manager.statistics();
     expect_error(rank, Code::already_exists, "step 1 exists", [&] { rank.save(1); });
     const auto all = rank.manager.statistics();
+    EXPECT_GT(all.blocked_seconds, before.blocked_seconds);
     EXPECT_EQ(all.committed, 1);
     EXPECT_EQ(all.failed, 1);
   });
