@@ -162,20 +162,8 @@ py::dict dict_of(const StepInfo& info) {
   return told;
 }
 
-py::dict dict_of(const SaveStatistics& save) {
-  py::dict told;
-  told["step"] = save.step;
-  told["asynchronous"] = save.asynchronous;
-  told["blocking_because"] = save.blocking_because;
-  told["plan_reused"] = save.plan_reused;
-  told["bytes"] = save.bytes;
-  told["unchanged_bytes"] = save.unchanged_bytes;
-  told["files"] = save.files;
-  told["recycled_files"] = save.recycled_files;
-  told["peak_resident_bytes"] = save.peak_resident_bytes;
-  told["blocked_seconds"] = save.blocked_seconds;
-  told["total_seconds"] = save.total_seconds;
-  const auto& stages = save.seconds;
+// Of statistics all members, by their names. A test compares them with the header.
+py::dict dict_of(const StageSeconds& stages) {
   py::dict seconds;
   seconds["wait"] = stages.wait;
   seconds["plan"] = stages.plan;
@@ -185,7 +173,71 @@ py::dict dict_of(const SaveStatistics& save) {
   seconds["merge"] = stages.merge;
   seconds["commit"] = stages.commit;
   seconds["tidy"] = stages.tidy;
-  told["seconds"] = seconds;
+  return seconds;
+}
+
+py::dict dict_of(const SaveStatistics::Slowest& slowest) {
+  py::dict told;
+  told["rank"] = slowest.rank;
+  told["waiting_seconds"] = slowest.waiting_seconds;
+  return told;
+}
+
+py::dict dict_of(const RankShare& share) {
+  py::dict told;
+  told["bytes"] = share.bytes;
+  told["write_seconds"] = share.write_seconds;
+  return told;
+}
+
+py::dict dict_of(const SaveStatistics&);
+
+template <class Item>
+py::list dicts_of(const std::vector<Item>& items) {
+  py::list list;
+  for (const auto& one : items) list.append(dict_of(one));
+  return list;
+}
+
+py::dict dict_of(const SaveStatistics& save) {
+  py::dict told;
+  told["step"] = save.step;
+  told["asynchronous"] = save.asynchronous;
+  told["on_nodes"] = save.on_nodes;
+  told["blocking_because"] = save.blocking_because;
+  told["plan_reused"] = save.plan_reused;
+  told["bytes"] = save.bytes;
+  told["replica_bytes"] = save.replica_bytes;
+  told["gap_bytes"] = save.gap_bytes;
+  told["files"] = save.files;
+  told["recycled_files"] = save.recycled_files;
+  told["unchanged_bytes"] = save.unchanged_bytes;
+  told["peak_resident_bytes"] = save.peak_resident_bytes;
+  told["blocked_seconds"] = save.blocked_seconds;
+  told["total_seconds"] = save.total_seconds;
+  told["gigabytes_per_second"] = save.gigabytes_per_second();
+  told["seconds"] = dict_of(save.seconds);
+  told["slowest"] = dict_of(save.slowest);
+  told["shares"] = dicts_of(save.shares);
+  return told;
+}
+
+py::dict dict_of(const Statistics& all) {
+  py::dict told;
+  told["committed"] = all.committed;
+  told["failed"] = all.failed;
+  told["skipped"] = all.skipped;
+  told["replaced"] = all.replaced;
+  told["asynchronous"] = all.asynchronous;
+  told["plans_reused"] = all.plans_reused;
+  told["on_nodes"] = all.on_nodes;
+  told["bytes"] = all.bytes;
+  told["blocked_seconds"] = all.blocked_seconds;
+  told["pool_bytes"] = all.pool_bytes;
+  told["pool_most_bytes"] = all.pool_most_bytes;
+  told["since_save_seconds"] = all.since_save_seconds;
+  told["since_home_seconds"] = all.since_home_seconds;
+  told["last"] = dicts_of(all.last);
   return told;
 }
 
@@ -308,12 +360,7 @@ void add_manager(py::module_& module) {
            })
       .def("request_stop", [](Manager& self) { self.stop().request(); })
       .def("steps",
-           [](Manager& self) {
-             const auto steps = self.with([](auto& m) { return m.steps(); });
-             py::list list;
-             for (const auto& one : steps) list.append(dict_of(one));
-             return list;
-           })
+           [](Manager& self) { return dicts_of(self.with([](auto& m) { return m.steps(); })); })
       .def("open_step",
            [](Manager& self, std::int64_t step) {
              return self.with([&](auto& m) { return m.open(step).prefix; });
@@ -325,20 +372,7 @@ void add_manager(py::module_& module) {
              self.with([&](auto& m) { m.mark(step, good ? StepMark::good : StepMark::bad); });
            })
       .def("statistics",
-           [](Manager& self) {
-             const auto all = self.with([](auto& m) { return m.statistics(); });
-             py::list last;
-             for (const auto& one : all.last) last.append(dict_of(one));
-             py::dict told;
-             told["committed"] = all.committed;
-             told["failed"] = all.failed;
-             told["skipped"] = all.skipped;
-             told["replaced"] = all.replaced;
-             told["bytes"] = all.bytes;
-             told["blocked_seconds"] = all.blocked_seconds;
-             told["last"] = last;
-             return told;
-           })
+           [](Manager& self) { return dict_of(self.with([](auto& m) { return m.statistics(); })); })
       .def("close", &Manager::close, py::arg("failed") = false)
       .def("end", &Manager::end, py::arg("failed") = false);
   module.def("read_checkpoint", &read_checkpoint);

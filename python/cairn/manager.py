@@ -331,7 +331,42 @@ class CheckpointManager:
         return mark == "good" if mark in ("good", "bad") else self._native.agree(refuse)
 
     def statistics(self):
-        """What this rank knows about this manager's saves, as a dict. Not collective."""
+        """What this rank knows about this manager's saves, as a dict. Not collective.
+
+        committed, failed, skipped, replaced  how many saves, by what became of them
+        asynchronous, plans_reused, on_nodes  how many of the committed ones
+        bytes               written by the committed ones: the sum of their "bytes"
+        blocked_seconds     how long save, save_async, poll, wait, should_save, should_stop and a
+                            handle's release() have held this rank, whatever became of the saves
+        pool_bytes, pool_most_bytes  this rank's memory for copies, now and at most
+        since_save_seconds  since the last committed save began, wherever it went; -1: there was none
+        since_home_seconds  the same of saves in the directory (tier: what all nodes' loss would cost)
+        last                the last committed saves, at most 16, oldest first, each as a dict:
+
+        step, asynchronous, on_nodes, plan_reused
+        blocking_because      why save_async blocked as save does, or ""
+        bytes                 written to data files
+        unchanged_bytes       that overwritten files held already, and that were not written
+        files, recycled_files  data files, and those of an older checkpoint that it overwrote
+        replica_bytes, gap_bytes  of replicas that were not written, and of gaps in sparse tensors
+        peak_resident_bytes   the most memory that the process had up to the merge; 0: unknown
+        blocked_seconds       how long save, or save_async and release(), held the program
+        total_seconds         from the call until the commit was known
+        gigabytes_per_second  10^9 bytes per second of total_seconds
+        seconds               of its stages, as a dict. wait: for earlier saves. plan: who writes what,
+                              and the beginning of the save where it will be stored (in a bucket a
+                              request). capture: the copy that save_async makes. write: data files and
+                              records, durable. protect: parity on the nodes. merge: the index of all
+                              ranks. commit. tidy: retention; of save_async 0 until it is done
+        slowest               {"rank": that wrote longest, "waiting_seconds": longer than the shortest}
+        shares                [{"bytes", "write_seconds"}], of each rank or, above 256, of neighbours
+
+        A rank has its own numbers, but rank 0 has some over all ranks: the sum of bytes,
+        unchanged_bytes and recycled_files; the longest wait, plan, capture, write and, of save_async,
+        blocked_seconds; the highest peak_resident_bytes. files, replica_bytes, gap_bytes, slowest and
+        shares are known on rank 0; elsewhere they are 0, -1 or empty. Of a save on the nodes, bytes
+        are those of all ranks, and all else is the rank's own.
+        """
         return self._native.statistics()
 
     def close(self):

@@ -23,6 +23,7 @@ from causes_test import Causes  # noqa: F401
 from code_test import Bundles, Savers, Settings  # noqa: F401  run here, too
 from dtypes_test import Dtypes  # noqa: F401
 from face_test import Errors, Growth, Interactive, Logs, Texts  # noqa: F401
+from figures_test import Figures  # noqa: F401
 from intruders_test import Arguments, Intruders  # noqa: F401
 from own_test import Own  # noqa: F401
 from kinds_test import Code, Kinds  # noqa: F401
