@@ -142,6 +142,7 @@ py::dict dict_of(const RestoreReport& report) {
   told["kept_keys"] = report.kept_keys;
   told["skipped"] = report.skipped;
   told["bytes_read"] = report.bytes_read;
+  told["gap_elements"] = report.gap_elements;
   told["unchecked"] = report.unchecked;
   return told;
 }

@@ -207,7 +207,9 @@ class CheckpointManager:
                  warning names keys that are stored and not wanted, or wanted and not stored.
                  In rename, names that end in * are prefixes: {"model/module.*": "model/*"}.
 
-        Returns what was done, as a dict.
+        Returns what was done, as a dict: step, prefix; unused_keys of the checkpoint that no rank wants;
+        kept_keys that it lacks, as allowed; skipped, newer checkpoints as "step N: why"; bytes_read by all
+        ranks; gap_elements of sparse tensors that no rank held; unchecked: no checksum proves the bytes.
         """
         return self._restore(step, state, types, options)
 
@@ -304,7 +306,15 @@ class CheckpointManager:
         self._held = []
 
     def steps(self):
-        """Collective: all ranks call it. Returns a dict about each checkpoint, in the order of commits."""
+        """Collective: all ranks call it. Returns a dict about each checkpoint, in the order of commits.
+
+        step, sequence       its step, and the number of its commit
+        newest, superseded   restore_latest takes it first; it does not belong to the line that goes on
+        damage, passed_over  why it cannot be restored, and why restore_latest skips it, or ""
+        pinned, metric       it stays until unpin(); the metric of its save, or None
+        at_home, on_nodes    where it is: in the directory, on the nodes of a tier
+        margin               on the nodes: so many more nodes of any set may be lost
+        """
         return self._native.steps()
 
     def open(self, step):

@@ -1,4 +1,4 @@
-"""manager.statistics() has every figure of include/cairn/statistics.hpp, and its text explains each."""
+"""What a manager reports as dicts has every member of the structs of C++, and its text explains each."""
 
 import inspect
 import os
@@ -8,18 +8,18 @@ import cairn
 import numpy as np
 from case import Case
 
-HEADER = os.path.join(os.path.dirname(__file__), "../../include/cairn/statistics.hpp")
+HEADERS = os.path.join(os.path.dirname(__file__), "../../include/cairn")
 
 
-def members(name):
+def members(header, name):
     """The figures of a struct: its members, and what it computes of them. StageSeconds::sum() is sum(….values())."""
-    with open(HEADER, encoding="utf-8") as file:
+    with open(os.path.join(HEADERS, header), encoding="utf-8") as file:
         text = re.sub(r"//.*", "", file.read())
     inner = re.compile(r"^  struct (\w+) \{\n(.*?)^  \};\n", re.MULTILINE | re.DOTALL)
     structs = dict(inner.findall(text))
     structs |= dict(re.findall(r"^struct (\w+) \{\n(.*?)^\};\n", inner.sub("", text), re.MULTILINE | re.DOTALL))
     found = set()
-    for declared in re.findall(r"^ +(?:[A-Z]\w+|double|int|bool|std::[\w:]+(?:<\w+>)?) (.+)$", structs[name], re.MULTILINE):
+    for declared in re.findall(r"^ +(?:[A-Z]\w+|double|int|bool|std::[\w:]+(?:<[\w:]+>)?) (.+)$", structs[name], re.MULTILINE):
         found |= set(re.findall(r"(\w+)\(\) const", declared) or re.findall(r"(\w+)(?: = [^,;]+)?[,;]", declared))
     return found - {"sum"}
 
@@ -35,10 +35,17 @@ class Figures(Case):
         text = inspect.getdoc(cairn.CheckpointManager.statistics)
         for struct, figures in [("Statistics", told), ("SaveStatistics", save), ("StageSeconds", save["seconds"]),
                                 ("Slowest", save["slowest"]), ("RankShare", save["shares"][0])]:
-            self.assertGreater(len(figures), 1)
-            self.assertEqual(set(figures), members(struct), struct)
-            for key in figures:
-                self.assertRegex(text, rf"\b{key}\b", struct)
+            self.has(figures, members("statistics.hpp", struct), text)
+        for method, header, struct, figures in [
+                ("restore", "restore_options.hpp", "RestoreReport", manager.restore(2, {"u": np.zeros(1000)})),
+                ("steps", "checkpoint_manager.hpp", "StepInfo", manager.steps()[0])]:
+            self.has(figures, members(header, struct), inspect.getdoc(getattr(cairn.CheckpointManager, method)))
+
+    def has(self, figures, wanted, text):
+        self.assertGreater(len(wanted), 1)
+        self.assertEqual(set(figures), wanted)
+        for key in wanted:
+            self.assertRegex(text, rf"\b{key}\b")
 
     def test_values(self):
         manager = self.manager()
