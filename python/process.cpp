@@ -1,6 +1,7 @@
 // Settings of the process: the log, and how long ranks may wait for each other.
 #include <utility>
 
+#include "base/face_words.hpp"
 #include "bindings.hpp"
 #include "cairn/log.hpp"
 #include "code.hpp"
@@ -22,7 +23,7 @@ void add_process(py::module_& module) {
       // Its exceptions are ignored: a message comes in the middle of other work.
       try {
         function.call([](const py::object&) {}, names[static_cast<int>(level)],
-                      std::string(message));
+                      in_words_of(Face::python, message));
       } catch (const Error&) {
         return;
       }

@@ -27,10 +27,13 @@ using Word = std::array<std::string_view, 4>;
 
 /// A text is compared with the entries in this order. So a name comes before one that is its
 /// beginning, such as "cairn::mpi()" before "cairn::mpi".
-inline constexpr std::array<Word, 30> table{{
+inline constexpr std::array<Word, 31> table{{
     {"Give several slices of one tensor with patches()", "", "",
      "Give each value a key of its own: a '/' in a key makes the path that a dict in a dict makes, "
      "and 1 and '1' are one key"},
+    {"give cairn::rank_private a deal, make it optional",
+     "give cairn_state_add_private() a deal or `optional`",
+     "give state%add_private() optional_=.true.", "give cairn.private optional=True"},
     {"cairn::ragged", "cairn_state_add_ragged()", "state%add_rows()", "cairn.ragged"},
     {"cairn::rank_private", "cairn_state_add_private()", "state%add_private()", "cairn.private"},
     {"cairn::indexed()", "cairn_state_add_indexed()", "state%add_indexed()", "cairn.indexed()"},
@@ -78,7 +81,7 @@ inline constexpr std::array<Order, 4> orders{{{true, 0}, {true, 0}, {false, 1}, 
 
 /// Types whose members an error may name, each with the prefix of its members among the options in
 /// text form. Enumerations have no prefix: the name of the value is used alone.
-inline constexpr std::array<std::pair<std::string_view, std::string_view>, 26> types{{
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 30> types{{
     {"ManagerOptions", ""},
     {"CheckpointOptions", ""},
     {"ShardedOptions", ""},
@@ -89,6 +92,9 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 26> t
     {"StopOptions", ""},
     {"IdOptions", ""},
     {"PrivateOptions", ""},
+    {"MergeOptions", ""},
+    {"WaitLimits", ""},
+    {"RestartOptions", "restore."},
     {"StoreOptions", "store."},
     {"ReplicaOptions", "store.replicas."},
     {"XdmfOptions", "store.xdmf."},
@@ -105,6 +111,7 @@ inline constexpr std::array<std::pair<std::string_view, std::string_view>, 26> t
     {"Conversion", ""},
     {"Storage", ""},
     {"Format", ""},
+    {"Unused", ""},
 }};
 
 inline bool is_letter(char c) {

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/face_words.hpp"
 #include "c/handles.hpp"
 #include "cairn/log.hpp"
 
@@ -9,7 +10,7 @@ void cairn_set_log(void (*sink)(void* context, int level, const char* message), 
   (void)cairn::c::call([&] {
     if (!sink) return cairn::set_log_sink({});
     cairn::set_log_sink([=](cairn::LogLevel level, std::string_view message) {
-      sink(context, static_cast<int>(level), std::string(message).c_str());
+      sink(context, static_cast<int>(level), cairn::in_words_of(cairn::Face::c, message).c_str());
     });
   });
 }

@@ -57,7 +57,7 @@ Path local_path(const Path& path) {
       cat("Cairn saves in file systems and in buckets (s3://), and knows none for ", scheme, "://"),
       scheme == "gs" ? "Google's buckets speak S3, too: write s3:// and set AWS_ENDPOINT_URL to "
                        "https://storage.googleapis.com, or mount the bucket (gcsfuse) and set "
-                       "atomic_rename = false, since it has no atomic rename."
+                       "WriteOptions::atomic_rename = false, since it has no atomic rename."
                      : "Give a path of a mounted file system.");
 }
 

@@ -71,7 +71,9 @@ void tell_differences(const RestoreReport& report, const RestoreOptions& options
     const bool may_tell = options.unused != Unused::silent;
     log(may_tell ? LogLevel::warning : LogLevel::info,
         cat("of ", report.prefix, " the state has not wanted: ", groups_of(report.unused_keys),
-            may_tell ? ". Add what was forgotten, or say that it is meant: unused = silent" : ""));
+            may_tell ? ". Add what was forgotten, or say that it is meant: RestoreOptions::unused "
+                       "= Unused::silent"
+                     : ""));
   }
   if (!report.kept_keys.empty()) {
     const bool were_named = !options.all_may_be_missing;

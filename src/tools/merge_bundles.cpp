@@ -298,8 +298,10 @@ void remove_parts(const Location& place, const std::vector<CheckpointContents>& 
 bool require_free(io::FileSystem& files, const io::Path& to, bool overwrite) {
   if (!is_taken(files, to)) return false;
   if (!overwrite) {
-    throw Error(Code::already_exists, cat("there is a checkpoint ", to.string()), "",
-                "Choose another destination, or set MergeOptions::overwrite.")
+    throw Error(
+        Code::already_exists, cat("there is a checkpoint ", to.string()), "",
+        "Choose another destination, or let this one be overwritten (MergeOptions::overwrite; "
+        "cairn merge --overwrite).")
         .at(to.string());
   }
   require_not_pinned(files, to, "replaced");

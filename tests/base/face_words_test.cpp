@@ -19,6 +19,11 @@ TEST(FaceWords, FunctionsAreThoseOfTheFace) {
       "Rows are given with cairn_state_add_ragged(), others with cairn_state_add_private(). | "
       "Rows are given with state%add_rows(), others with state%add_private(). | "
       "Rows are given with cairn.ragged, others with cairn.private.");
+  EXPECT_EQ(
+      all_of("Restore on 3 ranks, give cairn::rank_private a deal, make it optional, or not."),
+      "Restore on 3 ranks, give cairn_state_add_private() a deal or `optional`, or not. | "
+      "Restore on 3 ranks, give state%add_private() optional_=.true., or not. | "
+      "Restore on 3 ranks, give cairn.private optional=True, or not.");
   EXPECT_EQ(all_of("Give several slices with patches()."),
             "Give several slices with cairn_state_add_patches(). | "
             "Give several slices with state%add_patch(). | "
@@ -37,6 +42,9 @@ TEST(FaceWords, OptionsHaveTheNameThatAllFacesSet) {
   EXPECT_EQ(python("Retention::last is -1"), "'keep.last' is -1");
   EXPECT_EQ(python("(TierOptions::node, CAIRN_NODE)"), "('tier.node', CAIRN_NODE)");
   EXPECT_EQ(python("set IdOptions::rows to 0"), "set 'rows' to 0");
+  EXPECT_EQ(python("is meant: RestoreOptions::unused = Unused::silent"),
+            "is meant: 'unused' = 'silent'");
+  EXPECT_EQ(python("or set RestartOptions::verify_first."), "or set 'restore.verify_first'.");
   EXPECT_EQ(python("with SaveOptions::reach = Reach::home."), "with 'reach' = 'home'.");
   EXPECT_EQ(python("or use Writer::posix: the files"), "or use 'posix': the files");
 }

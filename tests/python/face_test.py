@@ -8,9 +8,11 @@ import inspect
 import logging
 import os
 import pickle
+import re
 import subprocess
 import sys
 import unittest.mock
+from pathlib import Path
 
 import cairn
 import numpy as np
@@ -63,6 +65,20 @@ class Errors(Case):
         for text in (str(error), error.way_out):
             self.assertNotIn("::", text)
 
+    def test_options_of_cpp_in_messages_are_translated(self):
+        root = Path(__file__).parents[2]
+        words = (root / "src/base/face_words.hpp").read_text(encoding="utf-8")
+        known = re.findall(r'^    \{"(\w+)", "[\w.]*"\},$', words, re.MULTILINE)
+        headers = "".join(path.read_text(encoding="utf-8") for path in (root / "include/cairn").glob("*.hpp"))
+        options = re.findall(r"^struct (\w*(?:Options|Limits|Ranks|Retention))\b", headers, re.MULTILINE)
+        options += re.findall(r"^enum class (\w+)", headers, re.MULTILINE)
+        for path in (root / "src").rglob("*.cpp"):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            text = " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', "\n".join(
+                line for line in lines if not line.lstrip().startswith(("//", "#")))))
+            for kind in set(re.findall(r"\b([A-Z]\w+)::[a-z]", text)) & set(options):
+                self.assertIn(kind, known, path)
+
     def of_a_later_version(self, manager):
         manager.save(9, {"z": cairn.described(np.zeros(1), **{"cairn.python": "who"})})
         return manager.restore(9, {"z": None})
@@ -96,6 +112,7 @@ class Logs(Case):
         with self.assertLogs("cairn", "INFO") as logs:
             manager.restore(1, {"y": 2}, may_be_missing=["y"])
         self.assertIn("the state has not wanted: 'x'", logs.output[0])
+        self.assertTrue(logs.output[0].endswith("say that it is meant: 'unused' = 'silent'"), logs.output[0])
         self.assertEqual([one.levelname for one in logs.records], ["WARNING", "INFO"])
         self.assertIn("which stay as they are: 'y'", logs.output[1])
 

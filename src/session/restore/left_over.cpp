@@ -51,7 +51,7 @@ std::set<std::string_view> keys_of_savers(const CheckpointContents& contents) {
           contents.prefix),
       "it has others of the same dict, list or module, and is to be what was saved",
       "Give it all entries that were saved. Single ones are restored under their whole keys "
-      "at the top of the state. With RestoreOptions::unused = warn the others stay behind.")
+      "at the top of the state. With RestoreOptions::unused = Unused::warn the others stay behind.")
       .of_tensor(names.front());
 }
 
@@ -134,7 +134,7 @@ void require_all_used(const RestoreOptions& options, const std::string& where,
   throw Error(Code::invalid_argument,
               cat("the state does not want ", some_of(unused_keys, 10), " of ", where),
               "RestoreOptions::unused is 'error'",
-              "Add these keys to the state, or allow it: unused = warn.")
+              "Add these keys to the state, or allow it: RestoreOptions::unused = Unused::warn.")
       .of_tensor(unused_keys.front());
 }
 

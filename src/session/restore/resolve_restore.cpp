@@ -238,7 +238,7 @@ std::optional<int> dealt_rank(const Group& group, const std::string& key,
                     group.size()),
                 "whose goes to which rank is not known",
                 cat("Restore on ", ranks,
-                    " ranks, give rank_private a deal, make it optional, or "
+                    " ranks, give cairn::rank_private a deal, make it optional, or "
                     "leave it out of the state."))
         .of_tensor(key);
   }

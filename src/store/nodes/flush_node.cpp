@@ -87,7 +87,7 @@ FlushedNode flush_node(const Address& run, const std::string& tier, const std::s
   if (id.empty()) {
     throw Error(Code::not_found, cat("no checkpoint on nodes belongs to ", home.string()),
                 "no manager with a tier has been opened there",
-                "Name the directory of a CheckpointManager that has TierOptions::directory.")
+                "Name the directory of a manager that saves on nodes (its option tier.directory).")
         .at(home.string());
   }
   tier::require_no_links(files, home);

@@ -37,7 +37,7 @@ io::Path node_directory(const std::string& text, const std::string& node) {
     } else if (what == '%') {
       path += '%';
     } else {
-      throw Error(Code::invalid_argument, cat("TierOptions::directory is ", text),
+      throw Error(Code::invalid_argument, cat("the directory of a tier is '", text, "'"),
                   cat("%", std::string(1, what), " stands for nothing"),
                   "%h is the host, %n the node, %% a percent sign.");
     }
