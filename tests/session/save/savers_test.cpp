@@ -258,10 +258,11 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
   on_ranks([&](std::shared_ptr<Group> group) {
     auto options = options_;
     std::string key;
+    std::size_t times = 1;
     options.hooks.savers.push_back({"bad",
                                     [&](const std::string& prefix) {
                                       const auto mine = cat(prefix, "-", group->rank());
-                                      return std::vector<std::string>{bundle(mine, key)};
+                                      return std::vector(times, bundle(mine, key));
                                     },
                                     [](const std::string&) {}});
     std::int64_t value = 4;
@@ -278,6 +279,9 @@ TEST_P(Savers, WhatIsNoBundleOfTheirsIsAnErrorThatNamesThem) {
     }
     EXPECT_EQ(manager.steps().size(), 1u);
     key = cat("own/", group->rank());
+    times = 2;
+    EXPECT_CAIRN_ERROR(manager.save(2, state), Code::invalid_argument, "was returned twice");
+    times = 1;
     manager.save(2, state);
   });
 }

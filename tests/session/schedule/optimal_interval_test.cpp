@@ -46,6 +46,16 @@ TEST(OptimalInterval, ScalesAndGrows) {
   EXPECT_NEAR(last, 1, 1e-12);
 }
 
+TEST(OptimalInterval, NoWasteIsToldOfWhatIsNoInterval) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const std::pair<double, double> refused[] = {{0, 1}, {-1, 1}, {none, 1}, {1, -1}, {1, none}};
+  for (const auto& [interval, restart] : refused) {
+    EXPECT_CAIRN_ERROR(expected_waste(interval, 1, 100, restart), Code::invalid_argument,
+                       "no waste can be told");
+  }
+  EXPECT_GT(expected_waste(1, 1, 100, 0), 0);
+}
+
 TEST(OptimalIntervals, AreNearTheBestPair) {
   const bench::TwoLevels costs{5, 180, 5, 180};
   const auto nodes = bench::failures(1800, 1, 3000, 1), home = bench::failures(43200, 1, 3000, 2);
