@@ -53,7 +53,7 @@ struct S3Server::Impl {
         if (one.over) close(one);
         return one.over;
       });
-      auto& one = peers.emplace_back(peer, false, std::thread());
+      auto& one = peers.emplace_back(Peer{peer, false, {}});
       one.thread = std::thread([this, &one] {
         try {
           serve(one.socket);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cairn/error.hpp"
+#include "io/expect_error.hpp"
 #include "lab/bench/interval_simulation.hpp"
 #include "support/says.hpp"
 
