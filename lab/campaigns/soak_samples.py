@@ -11,10 +11,12 @@ FILES = 8  # files of one more checkpoint, of more ranks, or of a pending save
 
 
 def held_by(process):
-    """(KiB of its own, descriptors, threads)."""
+    """When it began, since a busy machine gives its number to another within minutes; and (KiB of its own,
+    descriptors, threads)."""
     place = Path(f"/proc/{process}")
+    began = (place / "stat").read_text().rpartition(")")[2].split()[19]
     status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
-    return int(status["RssAnon"].split()[0]), len(os.listdir(place / "fd")), int(status["Threads"])
+    return began, (int(status["RssAnon"].split()[0]), len(os.listdir(place / "fd")), int(status["Threads"]))
 
 
 class Samples:
@@ -25,10 +27,10 @@ class Samples:
         now = time.monotonic()
         for process in processes:
             try:
-                sample = (now, *held_by(process))
+                began, held = held_by(process)
             except (OSError, KeyError):  # it has ended
                 continue
-            self.ranks.setdefault(job, {}).setdefault(process, []).append(sample)
+            self.ranks.setdefault(job, {}).setdefault((process, began), []).append((now, *held))
         self.files.setdefault(job, []).append(files)
 
     def lives(self, job):
@@ -61,11 +63,11 @@ class Samples:
         return [f"no rank lived for {LONG} s, so that nothing is known of its memory, descriptors and threads: "
                 "give more minutes, or a longer pause between attacks"]
 
-    def wrong(self, job, spare_files=FILES):
+    def wrong(self, job, spare_files=FILES, spare_descriptors=0):
         found = []
         for seconds, first, last in self.lives(job):
             for what, before, after, more in zip(("KiB of memory", "descriptors", "threads"), first, last,
-                                                 (MEMORY, 0, 0)):
+                                                 (MEMORY, spare_descriptors, 0)):
                 if after > before + more:
                     found.append(f"a rank had {before} {what}, and {after} after {seconds:.0f} s")
         before, after = self.most_files(job)

@@ -39,7 +39,7 @@ JOBS = {
 
 class Victim:
     """A job, whatever numbers it has in turn, and what has happened to it."""
-    spare_files = FILES  # that come and go
+    spare_files, spare_descriptors = FILES, 0  # that come and go
 
     def __init__(self, name, binaries, place, nodes, seed):
         self.name, self.plan, self.nodes = name, JOBS[name], nodes
@@ -343,6 +343,8 @@ class History(Victim):
 
 
 class InBucket(Victim):
+    spare_descriptors = 6  # two connections, with what libcurl has for each: an attack ends them, and they come back
+
     def __init__(self, name, binaries, place, *arguments):
         self.bucket = Bucket(binaries)
         super().__init__(name, binaries, place, *arguments)

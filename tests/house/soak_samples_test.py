@@ -2,6 +2,7 @@
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lab/campaigns"))
 # pylint: disable=wrong-import-position
@@ -34,6 +35,18 @@ class TheJudge(unittest.TestCase):
         samples = sampled(200, files=lambda at: 4 + at // 10)
         self.assertEqual(samples.wrong("job", spare_files=11), [])
         self.assertEqual(len(samples.wrong("job", spare_files=10)), 1)
+
+    def test_descriptors_that_come_and_go_are_no_growth(self):
+        samples = sampled(200, descriptors=lambda at: 9 + at // 100)
+        self.assertEqual(samples.wrong("job", spare_descriptors=2), [])
+        self.assertEqual(len(samples.wrong("job", spare_descriptors=0)), 1)
+
+    def test_knows_two_processes_of_one_number(self):
+        samples = Samples()
+        with mock.patch("soak_samples.held_by", side_effect=[("100", (5000, 9, 3)), ("200", (4000, 8, 3))]):
+            samples.take("job", [1])
+            samples.take("job", [1])
+        self.assertEqual([len(one) for one in samples.ranks["job"].values()], [1, 1])
 
     def test_does_not_pass_a_job_of_short_lives(self):
         # A rank that grows, but over too short a time to tell.
