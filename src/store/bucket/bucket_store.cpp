@@ -3,7 +3,8 @@
 // conditional put is the commit, and the fence: a new owner puts the log first, after which the put
 // of a former one fails, however late it comes. Data and index are put before it; an index that no
 // log names does not count. Recovery removes what the log proves to be of a dead save, an
-// unfinished one, too, which is never completed. Anything else was brought, and stays.
+// unfinished one, too, which is never completed. Anything else was brought, and stays until a save
+// of its step.
 //
 // No two saves put objects of equal bytes, so a tag tells whose an object is: a data file ends with
 // its save's id, and metadata and index hold it. What is removed was listed before a look, or a
@@ -330,7 +331,7 @@ class BucketStore : public Store {
  private:
   // A former owner that was stopped may put its objects of the same step at any time. So an object
   // is put only where the index is that this save replaces, or none. What a dead save has left is
-  // in the way, and goes; what somebody has brought stays.
+  // in the way, and goes; what somebody has brought since begin_save() looked stays.
   std::string put_new(const Draft& draft, const io::Path& path, std::string_view bytes) const {
     const auto key = BucketFiles::key_of(path);
     auto client = files_.client();
