@@ -4,6 +4,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 
@@ -88,6 +89,53 @@ TEST_F(Hdf5Layout, IsWhereLibhdf5FindsIt) {
     EXPECT_EQ(H5Dget_offset(own), static_cast<haddr_t>(offset));
     H5Dclose(own);
   }
+  H5Fclose(h5);
+}
+
+// All that HDF5 writes, strings of variable length too, lies before the region, and behind it the
+// table, where the file ends for libhdf5.
+TEST_F(Hdf5Layout, PutsElementsIntoARegion) {
+  auto file = sample();
+  file.datasets = {{"big/u", DType::float64, {300, 1000}},
+                   {"big/v", DType::float32, {600, 1000}},
+                   {"small/a", DType::int32, {5}},
+                   {"small/z", DType::complex64, {2, 2}},
+                   {"nothing", DType::int16, {0, 3}}};
+  file.region = {{0, 2'400'256, 5'000'000, 5'000'020}, 5'000'052};
+  for (int i = 0; i < 400; ++i) file.strings.push_back({cat("more/", i), {}, {cat("text ", i)}});
+  const auto skeleton = lay_out(file);
+  EXPECT_EQ(skeleton.region_offset % 4096, 0);
+  EXPECT_LT(skeleton.region_offset, 1 << 20);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(skeleton.offsets[i], skeleton.region_offset + file.region->places[i]);
+  }
+  EXPECT_EQ(skeleton.offsets[4], 0);
+  EXPECT_EQ(skeleton.table_offset, skeleton.region_offset + file.region->bytes);
+  EXPECT_EQ(skeleton.size, skeleton.table_offset + file.table_room);
+  EXPECT_LE(skeleton.extents.back().end(), skeleton.region_offset);
+  EXPECT_LE(skeleton.slices_offset + file.slices_bytes, skeleton.region_offset);
+  EXPECT_EQ(whole(skeleton), whole(lay_out(file)));
+  auto bytes = whole(skeleton);
+  const std::int32_t values[] = {1, 2, 3, 4, 5};
+  std::memcpy(bytes.data() + skeleton.offsets[2], values, sizeof values);
+  test::write_file(path_, bytes);
+  const auto h5 = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  ASSERT_GE(h5, 0);
+  const auto dataset = H5Dopen2(h5, "small/a", H5P_DEFAULT);
+  std::int32_t read[5] = {};
+  EXPECT_GE(H5Dread(dataset, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, read), 0);
+  EXPECT_THAT(read, testing::ElementsAreArray(values));
+  H5Dclose(dataset);
+  const auto last = H5Dopen2(h5, "more/399", H5P_DEFAULT);
+  const auto type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  char* text = nullptr;
+  EXPECT_GE(H5Dread(last, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, &text), 0);
+  EXPECT_STREQ(text, "text 399");
+  H5free_memory(text);
+  H5Tclose(type);
+  H5Dclose(last);
   H5Fclose(h5);
 }
 

@@ -72,16 +72,29 @@ int compare(const H5FD_t* a, const H5FD_t* b) noexcept {
 // What it has gathered it does not tell apart, B-trees from others. HDF5 also asks without a file.
 herr_t query(const H5FD_t* file, unsigned long* flags) noexcept {
   if (flags) {
-    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_AGGREGATE_SMALLDATA;
     const bool looks = file && of(file)->link->looks_for_trees;
+    const bool parts = file && of(file)->link->may_part;
+    *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_DATA_SIEVE;
+    // Small data would lie in a block that was taken for other data.
+    if (!parts) *flags |= H5FD_FEAT_AGGREGATE_SMALLDATA;
     // The second lets H5Fincrement_filesize work.
-    *flags |= looks ? H5FD_FEAT_SUPPORTS_SWMR_IO : H5FD_FEAT_ACCUMULATE_METADATA;
+    *flags |= looks || parts ? H5FD_FEAT_SUPPORTS_SWMR_IO : H5FD_FEAT_ACCUMULATE_METADATA;
   }
   return 0;
 }
-haddr_t get_eoa(const H5FD_t* file, H5FD_mem_t) noexcept { return of(file)->end_of_allocation; }
-herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t address) noexcept {
-  of(file)->end_of_allocation = address;
+// HDF5 takes new space from the end of what it has allocated for this kind.
+haddr_t get_eoa(const H5FD_t* file, H5FD_mem_t kind) noexcept {
+  const auto& elements = of(file)->link->elements_end;
+  if (kind == H5FD_MEM_DRAW && elements) return static_cast<haddr_t>(*elements);
+  return of(file)->end_of_allocation;
+}
+herr_t set_eoa(H5FD_t* file, H5FD_mem_t kind, haddr_t address) noexcept {
+  auto& elements = of(file)->link->elements_end;
+  if (kind == H5FD_MEM_DRAW && elements) {
+    elements = static_cast<std::int64_t>(address);
+  } else {
+    of(file)->end_of_allocation = address;
+  }
   return 0;
 }
 // The size of the ByteFile; undefined for HDF5 if that has thrown.

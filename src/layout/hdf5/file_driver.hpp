@@ -1,5 +1,7 @@
 #pragma once
 /// A file driver of HDF5 that works on a ByteFile.
+#include <cstdint>
+#include <optional>
 #include <set>
 
 #include "layout/hdf5/byte_file.hpp"
@@ -19,6 +21,11 @@ class FileDriver {
 
   /// From now on remembers where HDF5 writes B-trees, each by itself.
   void look_for_trees() { link_.looks_for_trees = true; }
+  /// Before the file is made: elements can be put elsewhere.
+  void put_elements_apart() { link_.may_part = true; }
+  /// From now on elements of datasets get their places from here on, and all else where it would
+  /// lie without them. Nothing: no difference is made.
+  void put_elements_at(std::optional<std::int64_t> offset) { link_.elements_end = offset; }
   const std::set<std::int64_t>& trees() const { return link_.trees; }  ///< their offsets
 
   void set(hid_t access) const;  ///< a property list of class H5P_FILE_ACCESS
@@ -29,6 +36,8 @@ class FileDriver {
     std::exception_ptr error;
     bool looks_for_trees = false;
     std::set<std::int64_t> trees = {};
+    bool may_part = false;
+    std::optional<std::int64_t> elements_end = std::nullopt;
   };
 
  private:

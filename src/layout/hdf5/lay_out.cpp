@@ -26,7 +26,8 @@ constexpr H5Z_filter_t zstd_filter = 32015, blosc_filter = 32001;
 // without their data.
 class Maker {
  public:
-  explicit Maker(const NewFile& file) : file_(file) {
+  /// `region`: where a region begins.
+  Maker(const NewFile& file, std::int64_t region) : file_(file), region_(region) {
     link_ = {H5Pcreate(H5P_LINK_CREATE), H5Pclose, what_};
     check(H5Pset_char_encoding(link_.get(), H5T_CSET_UTF8), what_);
     group_ = {H5Pcreate(H5P_GROUP_CREATE), H5Pclose, what_};
@@ -41,6 +42,7 @@ class Maker {
     {
       FileDriver driver(image_);
       if (file_.room_bytes > 0) driver.look_for_trees();
+      if (file_.region) driver.put_elements_apart();
       try {
         fill(driver, out);
       } catch (const Error&) {
@@ -50,9 +52,16 @@ class Maker {
     }
     out.size = image_.size();
     out.extents = image_.take();
+    out.region_offset = file_.region ? region_ : 0;
     leave_out_roots(out);
     require_apart(out);
     return out;
+  }
+  /// Where all ends that lies before a region.
+  std::int64_t head_bytes(const Skeleton& out) const {
+    auto end = std::max(out.blob_offset + file_.blob_bytes, out.slices_offset + file_.slices_bytes);
+    for (const auto& extent : out.extents) end = std::max(end, extent.end());
+    return end;
   }
 
  private:
@@ -74,7 +83,7 @@ class Maker {
     // Readers with HDF5 1.10 can open the file.
     check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V110), what_);
     check(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), what_);
-    check(H5Pset_alignment(access.get(), alignment, alignment), what_);
+    if (!file_.region) check(H5Pset_alignment(access.get(), alignment, alignment), what_);
     // Metadata and small tensors lie together in blocks, so there are few extents and few file
     // operations.
     const auto objects = file_.datasets.size() + file_.strings.size();
@@ -86,23 +95,38 @@ class Maker {
   }
 
   // Makes the file, from the first group to the last attribute, and notes where data goes.
-  void fill(const FileDriver& driver, Skeleton& out) {
+  void fill(FileDriver& driver, Skeleton& out) {
     std::vector<std::string> keys;
     for (const auto& one : file_.datasets) keys.push_back(one.key);
     for (const auto& one : file_.strings) keys.push_back(one.key);
     const auto groups = groups_of(keys);
     auto file = create_file(driver);
     h5_ = file.get();
-    make_own(out);
+    make_own(driver, out);
     for (const auto& name : groups) make_group(name);
-    for (const auto& one : file_.datasets) make_numbers(one, out);
+    for (std::size_t i = 0; i < file_.datasets.size(); ++i) {
+      if (file_.region && i < file_.region->places.size()) {
+        driver.put_elements_at(region_ + file_.region->places[i]);
+      }
+      make_numbers(file_.datasets[i], out);
+      driver.put_elements_at({});
+    }
     for (const auto& one : file_.strings) make_strings(one);
     describe(h5_, file_);
     if (file_.room_bytes > 0) make_room(out);
+    if (file_.region) end_at(region_ + file_.region->bytes + file_.table_room);
     // Other handles close by themselves; only closing the file flushes.
     h5_ = H5I_INVALID_HID;
     file.close("the HDF5 file cannot be completed");
     if (file_.room_bytes > 0) find_roots(driver, out);
+  }
+
+  // The superblock says where the file ends. What HDF5 still has to write gets its place before.
+  void end_at(std::int64_t end) const {
+    check(H5Fflush(h5_, H5F_SCOPE_GLOBAL), what_);
+    hsize_t now = 0;
+    check(H5Fget_filesize(h5_, &now), what_);
+    check(H5Fincrement_filesize(h5_, static_cast<hsize_t>(end) - now), what_);
   }
 
   void make_numbers(const NewDataset& one, Skeleton& out) {
@@ -214,7 +238,7 @@ class Maker {
   }
 
   // Makes the group of Cairn's own data: first, so that the marker lies near the file's beginning.
-  void make_own(Skeleton& out) {
+  void make_own(FileDriver& driver, Skeleton& out) {
     auto group = make_group(own_group);
     note(group, "format", marker);
     const std::string own(own_group);
@@ -232,7 +256,9 @@ class Maker {
       const auto text = fixed_string(static_cast<std::size_t>(file_.slices_bytes));
       out.slices_offset = offset_of(make_dataset(own + "/slices", text.get(), {}, data_));
     }
+    if (file_.region) driver.put_elements_at(region_ + file_.region->bytes);
     auto table = make_dataset(own + "/index", H5T_STD_U8LE, {file_.table_room}, data_);
+    driver.put_elements_at({});
     if (file_.table_room > 0) out.table_offset = offset_of(table);
   }
 
@@ -343,6 +369,7 @@ class Maker {
 
   static constexpr const char* what_ = "the HDF5 file cannot be laid out";
   const NewFile& file_;
+  const std::int64_t region_;
   SparseImage image_;
   Handle link_, group_, data_, strings_;
   std::map<DType, Handle> types_;
@@ -357,7 +384,17 @@ void require_available() {}
 
 Skeleton lay_out(const NewFile& file) {
   const Session session;
-  return Maker(file).run();
+  if (!file.region) return Maker(file, 0).run();
+  // Sizes do not depend on places. So a file whose region lies far off tells where it may begin.
+  constexpr std::int64_t far_off = std::int64_t{1} << 52;
+  Maker first(file, far_off);
+  const auto begin = next_page(first.head_bytes(first.run()));
+  Maker second(file, begin);
+  auto made = second.run();
+  if (second.head_bytes(made) > begin) {
+    throw Error(Code::internal, cat("HDF5 put something into the region at ", begin));
+  }
+  return made;
 }
 
 }  // namespace cairn::hdf5

@@ -4,6 +4,7 @@
 /// runs of dense tensors, and it never opens a checkpoint of ours again: its own bytes are under
 /// our checksums. Each save lays out its file anew, since a file's metadata lies before its data.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,21 +48,30 @@ struct NewFile {
   std::int64_t table_room = 0;    ///< length of the dataset /_cairn/index
   Codec codec = Codec::none;      ///< of datasets in chunks
   std::int64_t room_bytes = 0;  ///< space that belongs to no dataset, for chunks and their indexes
+  /// If given, the file has three parts: what HDF5 writes, with metadata and slices; a region with
+  /// the elements of the first datasets, of each at its place there; and the table.
+  struct Region {
+    std::vector<std::int64_t> places;  ///< by dataset
+    std::int64_t bytes = 0;
+  };
+  std::optional<Region> region = std::nullopt;
 };
 
 struct Skeleton {
   /// Of each dataset's elements, in order; 0: it has none. Of one in chunks: of the root of its
   /// chunk index (chunk_tree.hpp), which the extents leave out.
   std::vector<std::int64_t> offsets;
-  std::int64_t room_offset = 0;  ///< at a page
+  std::int64_t room_offset = 0;    ///< at a page
+  std::int64_t region_offset = 0;  ///< at a page
   std::int64_t blob_offset = 0, slices_offset = 0, table_offset = 0;
   std::vector<Extent> extents;  ///< what HDF5 wrote: ascending, apart from each other and from data
   std::int64_t size = 0;
 };
 
 /// Returns the same bytes for the same NewFile. Contiguous datasets of 1 MiB or more begin at a
-/// multiple of 1 MiB. For chunks it needs HDF5 1.10.3. Throws invalid_argument for keys that HDF5
-/// cannot hold (key_path.hpp) and tensors of more than 32 dimensions; unsupported without libhdf5.
+/// multiple of 1 MiB, unless they lie in a region, which takes no chunks. For chunks it needs
+/// HDF5 1.10.3. Throws invalid_argument for keys that HDF5 cannot hold (key_path.hpp) and tensors
+/// of more than 32 dimensions; unsupported without libhdf5.
 Skeleton lay_out(const NewFile&);
 
 }  // namespace cairn::hdf5
