@@ -277,10 +277,15 @@ std::optional<std::string> Bucket::conditional(const std::string& key, Transfer 
   refuse(key, answer, transfer.request);
 }
 
+// What an object is marked with: no two of them the same.
+std::string Bucket::id_with(const std::string& mark) {
+  return cat(mark, mark.empty() ? "" : "-", random_id(numbers_));
+}
+
 std::optional<std::string> Bucket::put(const std::string& key, std::span<const std::byte> bytes,
                                        const Condition& condition, const std::string& mark) {
   auto one = transfer("PUT", key);
-  const auto id = cat(mark, mark.empty() ? "" : "-", random_id(numbers_));
+  const auto id = id_with(mark);
   one.request.headers[id_header] = id;
   one.request.headers[checksum_header] = checksum_text(crc32c(bytes));
   one.body = bytes;
@@ -360,10 +365,10 @@ void Bucket::remove(const std::string& key, const std::string& tag) {
 
 // -- uploads in parts -------------------------------------------------------------------------
 
-Upload Bucket::begin_upload(const std::string& key) {
+Upload Bucket::begin_upload(const std::string& key, const std::string& mark) {
   auto one = transfer("POST", key);
   one.request.query = {{"uploads", ""}};
-  const auto id = random_id(numbers_);
+  const auto id = id_with(mark);
   one.request.headers[id_header] = id;
   one.request.headers["x-amz-checksum-algorithm"] = "CRC32C";
   auto answer = perform(key, one);

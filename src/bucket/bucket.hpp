@@ -62,7 +62,7 @@ class Bucket : public Requests {
                      const std::string& tag) override;
   void finish_read(Pending id) override { finish_checked(id, {}); }
   std::uint32_t finish_checked(Pending, std::span<const std::byte> read) override;
-  Upload begin_upload(const std::string& key) override;
+  Upload begin_upload(const std::string& key, const std::string& mark = {}) override;
   Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
                      std::uint32_t crc32c) override;
   std::string finish_part(Pending) override;
@@ -79,6 +79,7 @@ class Bucket : public Requests {
     Transfer transfer;
   };
 
+  std::string id_with(const std::string& mark);
   std::string address_of(const std::string& key) const;
   Transfer transfer(const char* method, const std::string& key) const;
   Transfer signed_transfer(Transfer) const;

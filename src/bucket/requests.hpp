@@ -35,7 +35,7 @@ struct Condition {
 struct Upload {
   std::string key = {}, id = {};
   bool checks = false;    ///< whether the server compares checksums of parts
-  std::string mark = {};  ///< of the object that it becomes; known to who began it
+  std::string mark = {};  ///< of the object that it becomes, and a number; known to who began it
 };
 
 /// Tags of parts, by their numbers.
@@ -86,7 +86,8 @@ class Requests {
   }
 
   // Uploads in parts, numbered from 1 to 10,000; all but the last have at least 5 MiB.
-  virtual Upload begin_upload(const std::string& key) = 0;
+  /// `mark`: as of a put.
+  virtual Upload begin_upload(const std::string& key, const std::string& mark = {}) = 0;
   virtual Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
                              std::uint32_t crc32c) = 0;
   virtual std::string finish_part(Pending) = 0;  ///< its tag

@@ -82,6 +82,14 @@ struct FilePart {
 };
 constexpr std::int64_t most_parts = 10'000;
 
+/// What lies before such parts in a file, and behind them. The tail is one more part. Its bytes may
+/// change until the commit.
+struct FileEnds {
+  std::string head;
+  std::int64_t tail_offset = 0;
+  std::string tail;
+};
+
 /// What a store does for one save on one rank. Unless marked otherwise, functions are local, and
 /// any thread may call them.
 class DraftFiles {
@@ -109,6 +117,10 @@ class DraftFiles {
   virtual void begin_parts(const std::vector<int>& numbers) = 0;
   virtual std::string tell() const = 0;
   virtual void hear(std::string_view) = 0;
+  /// Rank 0, before it opens its parts: what encloses those of all ranks. The first part is one of
+  /// its own, and if it is the only one, the file was not begun. Only of a save whose format has
+  /// one file.
+  virtual void enclose(FileEnds) = 0;
   /// Opens such a file for a rank that writes these parts, in order.
   virtual std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart>) const = 0;
   /// The path of a data file while it is written.
@@ -225,7 +237,7 @@ class Draft {
   void was_named(int data_files) { named_ = data_files; }
   int named() const { return named_; }
 
-  /// For the store that made this draft.
+  /// For the store that made this draft, and for what a format asks of it.
   DraftFiles& files() { return *files_; }
   const DraftFiles& files() const { return *files_; }
 

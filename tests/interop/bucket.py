@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import boto3
+import h5py
 import numpy as np
 import tensorflow as tf
 from moto.server import ThreadedMotoServer
@@ -36,13 +37,13 @@ def cairn(*words, status=0):
     return ran.stdout
 
 
-def command(directory, ranks, steps):
-    return [*launcher, str(ranks), program, "--size", "64", "--steps", str(steps), "--checkpoint-every", "10",
-            "--max-to-keep", "2", "--checkpoint-dir", str(directory), "--digest", "--async"]
+def command(directory, ranks, steps, size="64", *options):
+    return [*launcher, str(ranks), program, "--size", size, "--steps", str(steps), "--checkpoint-every", "10",
+            "--max-to-keep", "2", "--checkpoint-dir", str(directory), "--digest", "--async", *options]
 
 
-def run(directory, ranks, steps):
-    ran = subprocess.run(command(directory, ranks, steps), text=True, stdout=subprocess.PIPE,
+def run(directory, ranks, steps, *options):
+    ran = subprocess.run(command(directory, ranks, steps, *options), text=True, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT)
     assert ran.returncode == 0, ran.stdout
     return ran.stdout
@@ -155,6 +156,36 @@ for number, name in enumerate(["run", "a b+c%2F&=ü/" + 300 * "long"]):
     assert f"ckpt-{last}\n" in cairn("show", to), cairn("show", to)
     cairn("diff", brought, f"{address}/ckpt-{last}")
     assert "nothing to do" in cairn("gc", to), cairn("ls", to)
+
+# HDF5 files: of one part, and of several that ranks have sent.
+for size in "64", "1024":
+    options = size, "--format", "hdf5"
+    name = f"hdf5-{size}"
+    address = f"s3://bucket/{name}"
+    run(address, 3, 20, *options)
+    assert set(keys(name + "/ckpt-")) == {f"{name}/ckpt-10.h5", f"{name}/ckpt-20.h5"}, keys(name)
+    told = run(address, 2, 40, *options)
+    assert f"restored step 20 from {address}/ckpt-20\n" in told, told
+    assert digest(told) == digest(run(work / name, 3, 40, *options)), told
+    assert steps(address) == [30, 40], steps(address)
+    assert "whole" in cairn("verify", address)
+    assert "nothing to do" in cairn("gc", address), cairn("ls", address)
+    copy = work / f"{name}-copy.h5"
+    client.download_file("bucket", f"{name}/ckpt-40.h5", str(copy))
+    with h5py.File(copy) as file:
+        for key in "u", "v":
+            ours = work / f"{name}-{key}.npy"
+            cairn("cat", f"{address}/ckpt-40", key, "--format", "npy", "--output", str(ours))
+            assert np.array_equal(np.load(ours), file[key][:]), key
+    assert "whole" in cairn("verify", str(copy))
+    cairn("diff", str(copy), f"{address}/ckpt-40")
+    for made in f"{to}/ckpt-{size}", f"s3://bucket/{name}-again/ckpt-7.h5":
+        cairn("convert", f"{address}/ckpt-40", made)
+        cairn("diff", made, f"{address}/ckpt-40")
+    cairn("convert", f"{address}/ckpt-40", made, "--overwrite")
+    assert "whole" in cairn("verify", f"s3://bucket/{name}-again")
+    told_why = cairn("convert", f"{address}/ckpt-40", made.removesuffix(".h5"), "--overwrite", status=2)
+    assert "in another format" in told_why, told_why
 
 assert "there is no bucket nothing" in cairn("ls", "s3://nothing/run", status=2)
 server.stop()

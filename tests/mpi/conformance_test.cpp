@@ -43,7 +43,7 @@ class Processes : public Launcher {
 }  // namespace
 
 std::vector<LauncherKind> launcher_kinds() {
-  return {{"mpi", shared_files | shared_datasets,
+  return {{"mpi", shared_files | shared_datasets | codecs,
            [](const Combination&) { return std::make_unique<Processes>(); }}};
 }
 

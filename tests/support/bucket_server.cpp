@@ -112,10 +112,11 @@ class Connection : public bucket::Requests {
     errors_.erase(found);
     throw error;
   }
-  bucket::Upload begin_upload(const std::string& key) override {
-    return server_->change("", "begin " + key, [key](Contents& contents) {
+  bucket::Upload begin_upload(const std::string& key, const std::string& mark) override {
+    return server_->change("", "begin " + key, [key, mark](Contents& contents) {
       bucket::Upload upload{key, cat("upload-", ++contents.count)};
       contents.uploads[upload.id].key = key;
+      contents.uploads[upload.id].mark = mark;
       return upload;
     });
   }
@@ -133,16 +134,20 @@ class Connection : public bucket::Requests {
   std::optional<std::string> complete(const bucket::Upload& upload, const bucket::PartTags& tags,
                                       const bucket::Condition& condition) override {
     return server_->change(
-        upload.key, "complete " + upload.key, [upload, tags, condition](Contents& contents) {
+        upload.key, "complete " + upload.key,
+        [upload, tags, condition, least = server_->least_part_](Contents& contents) {
           std::string all;
           const auto found = upload_of(contents, upload);
           for (const auto& [number, tag] : tags) {
             const auto part = found->second.parts.find(number);
             if (tag != cat("part-", number) || part == found->second.parts.end())
               throw Error(Code::io, "there is no such part");
+            if (number < tags.rbegin()->first && std::ssize(part->second) < least)
+              throw Error(Code::io, cat("part ", number, " is too small"));
             all += part->second;
           }
-          auto tag = BucketServer::put(contents, upload.key, std::move(all), condition);
+          auto tag = BucketServer::put(contents, upload.key, std::move(all), condition,
+                                       found->second.mark);
           if (tag) contents.uploads.erase(found);
           return tag;
         });
@@ -188,6 +193,7 @@ std::unique_ptr<bucket::Requests> BucketServer::connect() {
 }
 
 std::shared_ptr<BucketFiles> BucketServer::files(std::int64_t part_bytes) {
+  least_part_ = part_bytes / 8 * 5;
   return std::make_shared<BucketFiles>([self = shared_from_this()] { return self->connect(); },
                                        part_bytes);
 }

@@ -23,7 +23,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
     std::string bytes, tag, mark;
   };
   struct Parts {
-    std::string key;
+    std::string key, mark;
     std::map<int, std::string> parts;
   };
   struct Contents {
@@ -56,7 +56,8 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   bool lists_late() const { return late_ > 0; }
 
   std::unique_ptr<bucket::Requests> connect();
-  /// The bucket as files, and as a store.
+  /// The bucket as files, and as a store. A part that another one follows must have 5 MiB for each
+  /// 8 MiB of this.
   std::shared_ptr<BucketFiles> files(std::int64_t part_bytes = std::int64_t{8} << 20);
 
   // What has happened.
@@ -82,6 +83,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   mutable std::mutex mutex_;
   std::string lost_;
   std::size_t late_ = 0;
+  std::int64_t least_part_ = 0;
   bool ignores_conditions_ = false;
   Contents contents_;
   std::vector<Change> changes_;

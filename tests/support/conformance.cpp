@@ -21,7 +21,8 @@ namespace {
 unsigned needs_of(const std::string& text) {
   return (text.find("libhdf5") != std::string::npos ? unsigned{libhdf5} : 0) |
          (text.find("+files") != std::string::npos ? unsigned{shared_files} : 0) |
-         (text.find("+datasets") != std::string::npos ? unsigned{shared_datasets} : 0);
+         (text.find("+datasets") != std::string::npos ? unsigned{shared_datasets} : 0) |
+         (text.find("+codec") != std::string::npos ? unsigned{codecs} : 0);
 }
 
 std::vector<Combination> read_combinations() {
@@ -91,7 +92,7 @@ std::filesystem::path place_for_files() {
 std::vector<ConformanceCase> conformance_cases() {
   std::vector<ConformanceCase> all;
   for (const auto& kind : launcher_kinds()) {
-    const auto served = kind.serves | (with_hdf5 && kind.has_files ? libhdf5 : 0U);
+    const auto served = kind.serves | (with_hdf5 ? libhdf5 : 0U);
     for (const auto& one : combinations()) {
       if ((one.needs & ~served) == 0) all.push_back({one, kind});
     }

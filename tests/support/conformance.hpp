@@ -28,7 +28,8 @@ enum Needs : unsigned {
   nothing_special = 0,
   shared_files = 1,     ///< a group whose ranks write files together
   shared_datasets = 2,  ///< a group whose ranks write datasets together
-  libhdf5 = 4
+  libhdf5 = 4,
+  codecs = 8  ///< a store that takes encoded files
 };
 
 /// A way to save; any manager restores the result. Options are given by name, as every language
@@ -72,7 +73,7 @@ struct LauncherKind {
   std::string name;
   unsigned serves;  ///< of Needs; HDF5 is a matter of the build
   std::function<std::unique_ptr<Launcher>(const Combination&)> make;
-  bool has_files = true;  ///< if false, its store takes bundles only
+  bool has_files = true;  ///< if false, its store is no directory
 };
 std::vector<LauncherKind> launcher_kinds();
 

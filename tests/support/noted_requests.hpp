@@ -68,9 +68,9 @@ class Noted : public bucket::Requests {
     return target_->start_read(key, offset, into, tag);
   }
   void finish_read(Pending id) override { target_->finish_read(id); }
-  bucket::Upload begin_upload(const std::string& key) override {
+  bucket::Upload begin_upload(const std::string& key, const std::string& mark) override {
     ledger_.add("begin " + key);
-    return target_->begin_upload(key);
+    return target_->begin_upload(key, mark);
   }
   Pending start_part(const bucket::Upload& upload, int number, std::span<const std::byte> bytes,
                      std::uint32_t crc32c) override {

@@ -88,8 +88,9 @@ std::vector<DensePlan::Round> rounds_of_all(Group& group, const DensePlan& plan)
 // never more than chunk_bytes.
 DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_t chunk_bytes,
                      const std::vector<int>& served_by, const InChunks& in_chunks,
-                     std::int64_t part_bytes) {
+                     std::int64_t part_bytes, bool enclosed) {
   DensePlan plan;
+  plan.enclosed = enclosed;
   plan.tensors = std::move(tensors);
   if (plan.tensors.empty()) return plan;
   lay_out_files(plan);
@@ -155,7 +156,8 @@ DensePlan plan_dense(Group& group, std::vector<DenseTensor> tensors, std::int64_
   return plan;
 }
 
-void place_dense(DensePlan& plan, const std::vector<std::int64_t>& begins) {
+void place_dense(DensePlan& plan, const std::vector<std::int64_t>& begins, std::int64_t region) {
+  plan.region = region;
   for (std::size_t t = 0; t < plan.begins.size(); ++t) plan.begins[t] = begins.at(t);
 }
 

@@ -3,6 +3,7 @@
 /// Pieces of slices travel to the ranks that write the runs that they belong to. Dense tensors have
 /// data files of their own: one, or as many as the sharding policy asks for. All runs of a tensor
 /// lie in one file.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -95,6 +96,10 @@ struct DensePlan {
     std::int64_t stretch = 0;
   };
   std::vector<Parts> parts = {};
+  /// Whether something encloses the parts (FileEnds). Then rank 0 writes the first one, and none is
+  /// shorter than most.
+  bool enclosed = false;
+  std::int64_t region = 0;  ///< where the tensors of such a file begin
 
   bool writes() const { return !exchange.chunks.empty(); }  ///< whether this rank has a run
   const plan::Chunk& run(int chunk) const {
@@ -108,7 +113,12 @@ struct DensePlan {
   /// Whether several ranks write the file in parts. If it has just one, its writer does as with
   /// any other file.
   bool is_in_parts(int file) const {
-    return !parts.empty() && parts[static_cast<std::size_t>(file)].count > 1;
+    return enclosed || (!parts.empty() && parts[static_cast<std::size_t>(file)].count > 1);
+  }
+  /// The part of the file, from 0, that has the run which begins here.
+  int part_at(int file, std::int64_t offset) const {
+    const auto& [count, stretch] = parts[static_cast<std::size_t>(file)];
+    return static_cast<int>(std::min((offset - region) / stretch, std::int64_t{count} - 1));
   }
   /// The numbers of such files, of which the first file of dense tensors has this one.
   std::vector<int> files_in_parts(int first_file) const;
@@ -131,17 +141,17 @@ struct DensePlan {
 /// small compared with a rank's share, so that most bytes stay on a rank that has them.
 /// `served_by`: as in plan_exchange; if it is given, only io ranks write. `in_chunks`: how tensors
 /// are encoded that are large enough, and that this function does not leave out. `part_bytes`: of
-/// the job; 0: files have no parts.
+/// the job; 0: files have no parts. `enclosed`: as in the plan.
 struct InChunks {
   const Encoding* encoding = nullptr;
   std::function<bool(const std::string& key)> leaves_out;
 };
 DensePlan plan_dense(Group&, std::vector<DenseTensor>, std::int64_t chunk_bytes,
                      const std::vector<int>& served_by = {}, const InChunks& in_chunks = {},
-                     std::int64_t part_bytes = 0);
+                     std::int64_t part_bytes = 0, bool enclosed = false);
 
-/// Moves the tensors to these offsets in their data file.
-void place_dense(DensePlan&, const std::vector<std::int64_t>& begins);
+/// Moves the tensors to these offsets in their data file. `region`: as in the plan.
+void place_dense(DensePlan&, const std::vector<std::int64_t>& begins, std::int64_t region = 0);
 
 /// Collective. Deals ranges to the ranks, one behind the other, from 0. Returns the end of the
 /// last.

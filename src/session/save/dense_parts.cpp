@@ -35,9 +35,13 @@ PartWriters::PartWriters(Group& group, DensePlan& plan, std::int64_t part_bytes,
     for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
       const auto of = cut(t);
       if (of.count() == 0) continue;
-      auto& file = plan.parts[slot(plan.tensors[t].file)];
+      const auto number = slot(plan.tensors[t].file);
+      auto& file = plan.parts[number];
       const auto last = plan.begins[t] + of.chunk(of.count() - 1).offset;
-      file.count = std::max(file.count, static_cast<int>(last / file.stretch) + 1);
+      // What is less than a stretch at the end is a part of its own if no other follows it.
+      const auto parts =
+          plan.enclosed ? plan.file_bytes[number] / file.stretch : last / file.stretch + 1;
+      file.count = std::max(file.count, static_cast<int>(parts));
     }
     std::int64_t all = 0;
     for (const auto& file : plan.parts) first_.push_back(std::exchange(all, all + file.count));
@@ -71,12 +75,13 @@ PartWriters::PartWriters(Group& group, DensePlan& plan, std::int64_t part_bytes,
       writers_.push_back(static_cast<int>((turn - p % ranks + ranks) % ranks));
     }
   }
+  if (plan.enclosed) writers_.front() = 0;
 }
 
 std::size_t PartWriters::part_of(const DensePlan& plan, std::size_t tensor,
                                  std::int64_t offset) const {
   const auto file = slot(plan.tensors[tensor].file);
-  return slot(first_[file] + (plan.begins[tensor] + offset) / plan.parts[file].stretch);
+  return slot(first_[file] + plan.part_at(plan.tensors[tensor].file, plan.begins[tensor] + offset));
 }
 
 int PartWriters::operator()(const DensePlan& plan, int tensor, std::int64_t offset) const {
@@ -85,11 +90,11 @@ int PartWriters::operator()(const DensePlan& plan, int tensor, std::int64_t offs
 
 std::vector<FilePart> DensePlan::parts_of(int file) const {
   std::vector<FilePart> mine;
-  const auto& [count, stretch] = parts[slot(file)];
+  const auto count = parts[slot(file)].count;
   for (const auto& run : exchange.chunks) {
     if (tensor_of(run).file != file) continue;
     const auto begin = offset_of(run);
-    const auto number = static_cast<int>(begin / stretch) + 1;
+    const auto number = part_at(file, begin) + 1;
     if (mine.empty() || mine.back().number != number) {
       mine.push_back({number, begin, begin, number == count});
     }
@@ -100,7 +105,7 @@ std::vector<FilePart> DensePlan::parts_of(int file) const {
       do ++next;
       while (next < tensors.size() && bytes_of(tensors[next]) == 0);
       const bool is_here = next < tensors.size() && tensors[next].file == file;
-      end = is_here ? begins[next] : file_bytes[slot(file)];
+      end = is_here ? begins[next] : region + file_bytes[slot(file)];
     }
     mine.back().end = end;
   }
@@ -110,7 +115,7 @@ std::vector<FilePart> DensePlan::parts_of(int file) const {
 std::vector<int> DensePlan::files_in_parts(int first_file) const {
   std::vector<int> numbers;
   for (int file = 0; file < static_cast<int>(parts.size()); ++file) {
-    if (is_in_parts(file)) numbers.push_back(first_file + file);
+    if (parts[slot(file)].count > 1) numbers.push_back(first_file + file);
   }
   return numbers;
 }

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "store/bucket/shared_objects.hpp"
 #include "store/contents/data_file.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 namespace {
@@ -47,10 +48,11 @@ class EndedFile : public io::File {
 class BucketDraft : public DraftFiles {
  public:
   BucketDraft(std::shared_ptr<io::FileSystem> files, BucketFiles& bucket, std::string prefix,
-              const DraftId& id)
+              const DraftId& id, Format format)
       : files_(std::move(files)),
         shared_(std::make_shared<SharedObjects>(bucket)),
         prefix_(std::move(prefix)),
+        format_(format_of(format)),
         uuid_(id.uuid),
         count_(id.num_files) {}
 
@@ -71,15 +73,18 @@ class BucketDraft : public DraftFiles {
   void begin_parts(const std::vector<int>& numbers) override {
     std::map<int, io::Path> objects;
     for (const auto number : numbers) objects[number] = path(number);
-    shared_->begin(objects);
+    shared_->begin(objects, format_.has_data_files() ? "" : commit::uuid_text(uuid_));
   }
   std::string tell() const override { return shared_->tell(); }
   void hear(std::string_view told) override { shared_->hear(told); }
+  void enclose(FileEnds ends) override { shared_->enclose(0, path(0), std::move(ends)); }
   std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart> parts) const override {
     return shared_->open(number, path(number), std::move(parts), end(), pace_);
   }
   SharedObjects& shared() const { return *shared_; }
-  io::Path path(int number) const override { return commit::data_name(prefix_, number, count_); }
+  io::Path path(int number) const override {
+    return format_.data_file(prefix_, number, static_cast<int>(count_));
+  }
   std::optional<io::Path> shared_path(int) const override { return std::nullopt; }
   bool share(int, const io::Path&) const override { return false; }
   io::Path saver_prefix(int saver) const override { return cat(prefix_, ".saver-", saver); }
@@ -94,12 +99,16 @@ class BucketDraft : public DraftFiles {
   void name(const std::set<int>&) const override {}
 
  private:
-  std::string end() const { return save_id(commit::uuid_text(uuid_)); }
+  // Of an object that is a checkpoint as a whole, its mark tells whose it is.
+  std::string end() const {
+    return format_.has_data_files() ? save_id(commit::uuid_text(uuid_)) : "";
+  }
 
   std::shared_ptr<io::FileSystem> files_;
   std::shared_ptr<SharedObjects> shared_;  // with the copies of this draft
   io::Pace* pace_ = nullptr;
   std::string prefix_;
+  const CheckpointFormat& format_;
   commit::Uuid uuid_;
   std::int64_t count_;
 };
@@ -108,16 +117,12 @@ class BucketDraft : public DraftFiles {
 
 std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
                                               BucketFiles& bucket, std::string prefix,
-                                              const DraftId& id) {
-  return std::make_unique<BucketDraft>(std::move(files), bucket, std::move(prefix), id);
+                                              const DraftId& id, Format format) {
+  return std::make_unique<BucketDraft>(std::move(files), bucket, std::move(prefix), id, format);
 }
 
-void complete_parts(const DraftFiles& draft) {
-  static_cast<const BucketDraft&>(draft).shared().complete();
-}
-
-void abort_parts(const DraftFiles& draft) {
-  static_cast<const BucketDraft&>(draft).shared().abort();
+SharedObjects& shared_objects(const DraftFiles& draft) {
+  return static_cast<const BucketDraft&>(draft).shared();
 }
 
 }  // namespace cairn

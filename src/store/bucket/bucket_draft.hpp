@@ -8,13 +8,14 @@
 
 namespace cairn {
 
+class SharedObjects;
+
 /// They have their own names from the beginning: a save that no log names does not count.
 /// `bucket`: what `files` is, or lets through to; it outlives the draft.
 std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
                                               BucketFiles& bucket, std::string prefix,
-                                              const DraftId&);
-/// Of such a draft, on rank 0: makes objects of what ranks have sent in parts, or lets go of that.
-void complete_parts(const DraftFiles&);
-void abort_parts(const DraftFiles&);
+                                              const DraftId&, Format);
+/// Of such a draft, on rank 0: what ranks have sent in parts, to be completed or aborted.
+SharedObjects& shared_objects(const DraftFiles&);
 
 }  // namespace cairn

@@ -248,7 +248,8 @@ std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
   auto here = client();
   const auto key = key_of(path);
   auto object = here->look(key);
-  const bool may_change = commit::split_main_file(path) ||
+  const auto main = commit::split_main_file(path);
+  const bool may_change = (main && !commit::is_whole(main->kind)) ||
                           path.filename() == commit::state_file_name ||
                           path.parent_path().filename() == commit::private_directory_name;
   if (object && may_change && object->size <= most_whole_bytes) {

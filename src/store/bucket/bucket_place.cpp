@@ -21,9 +21,7 @@ bool BucketPlace::is_data(const std::string& key) const {
 
 std::optional<std::int64_t> BucketPlace::step_of(const std::string& key) const {
   const auto parsed = parse(key);
-  if (!parsed || (parsed->kind != commit::ParsedName::Kind::index &&
-                  parsed->kind != commit::ParsedName::Kind::data))
-    return std::nullopt;
+  if (!parsed || (!commit::is_main(parsed->kind) && !is_data(key))) return std::nullopt;
   return parsed->step;
 }
 
@@ -121,7 +119,7 @@ BucketPlace::Debris BucketPlace::debris() const {
   auto client = files_.client();
   Debris found;
   found.uploads = client->uploads(directory);
-  std::erase_if(found.uploads, [&](const auto& one) { return !is_data(one.key); });
+  std::erase_if(found.uploads, [&](const auto& one) { return !step_of(one.key); });
   for (auto& one : client->list(directory, "/").objects) {
     const auto step = step_of(one.key);
     if (!step || log_.counts(*step)) continue;

@@ -15,7 +15,8 @@
 
 namespace cairn {
 
-/// Any thread may use it. What it is made of outlives it.
+/// Any thread may use it. What it is made of outlives it. The index of a checkpoint that is one
+/// object is that object.
 class BucketPlace {
  public:
   BucketPlace(const Location& place, BucketFiles& files, const BucketLog& log)

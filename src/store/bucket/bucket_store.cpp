@@ -24,6 +24,8 @@
 #include "store/bucket/bucket_log.hpp"
 #include "store/bucket/bucket_place.hpp"
 #include "store/bucket/lease.hpp"
+#include "store/bucket/put_new.hpp"
+#include "store/bucket/shared_objects.hpp"
 #include "store/commit/state_file.hpp"
 #include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
@@ -46,9 +48,6 @@ void require_supported(const Location& place, const Policy& policy) {
                 "it is in a bucket", way_out)
         .at(place.directory.string());
   };
-  if (!format_of(policy.format).has_data_files()) {
-    refuse("HDF5 files", "Save bundles (store.format = bundle), or in a directory.");
-  }
   if (policy.xdmf) refuse("an XDMF file", "Leave out store.xdmf.");
   if (policy.has_savers) refuse("the files of savers", "Give no hooks.savers.");
   if (policy.part_records) refuse("part records", "Leave out write.part_records.");
@@ -84,16 +83,6 @@ void logged(const Location& place, Function function) {
   }
 }
 
-Error in_the_way(const Location& place, std::int64_t step) {
-  const auto prefix = place.prefix(step).string();
-  return Error(Code::already_exists,
-               cat("step ", step, " is in ", place.directory.string(), ", and does not count"),
-               "somebody has put it there beside the list of checkpoints",
-               cat("cairn convert ", prefix, ' ', prefix,
-                   " --overwrite makes it count; or remove it."))
-      .at(prefix);
-}
-
 // The checkpoint that a save replaces.
 struct Replaced {
   int num_files = 0;  // 0: none
@@ -105,13 +94,29 @@ std::optional<Replaced> taken_from(std::map<std::int64_t, Replaced>& all, std::i
   return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
 }
 
+// No commit could replace a checkpoint in another format, whose index has another name.
+void require_same_format(const Location& place, const BucketPlace& at,
+                         const CheckpointFormat& format, std::int64_t step,
+                         const std::vector<bucket::Object>& objects) {
+  const auto own = BucketFiles::key_of(format.main_file(place.prefix(step)));
+  for (const auto& one : objects) {
+    if (at.step_of(one.key) != step || at.is_data(one.key) || one.key == own) continue;
+    throw Error(Code::already_exists,
+                cat("step ", step, " is in ", place.directory.string(), " in another format"),
+                cat(one.key, " is there, and no commit could replace it"),
+                "Save another step, or in the same format, or remove what is there.")
+        .at(place.prefix(step).string());
+  }
+}
+
 class BucketStore : public Store {
  public:
   BucketStore(const Location& place, BucketFiles& files)
       : Store(place),
         files_(files),
         log_(files, BucketLog::path_of(place)),
-        at_(place, files, log_) {}
+        at_(place, files, log_),
+        put_new_{place_, files, log_, at_, *this} {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
@@ -167,7 +172,7 @@ class BucketStore : public Store {
   DraftId offer(int data_files) override {
     DraftId id{.sequence = last_number_ + 1, .uuid = log_.next_uuid()};
     id.data_files = data_files;
-    id.num_files = data_files + 1;
+    id.num_files = is_one_object() ? 1 : data_files + 1;
     id.records = 0;
     return id;
   }
@@ -191,6 +196,7 @@ class BucketStore : public Store {
     if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
     if (there) taken.insert(there->num_files);
     const auto objects = at_.objects_of(id.step);
+    require_same_format(place_, at_, format_of(policy_.format), id.step, objects);
     at_.add_counts(objects, taken);
     const bool is_beside = at_.is_beside(id.step, objects);
     if (is_beside) {
@@ -205,25 +211,34 @@ class BucketStore : public Store {
     if (!taken.empty()) {
       crowded_[id.step] = there ? Replaced{there->num_files, there->save.identity} : Replaced{};
     }
-    while (taken.contains(id.num_files)) ++id.num_files;
+    while (!is_one_object() && taken.contains(id.num_files)) ++id.num_files;
     intent.sequence < 0 ? use(id) : void(id.sequence = intent.sequence);
     return join(id);
   }
   Draft join(const DraftId& id) const override {
     const auto prefix = place_.prefix(id.step);
-    return {make_bucket_draft(place_.files, files_, prefix.string(), id), id, Format::bundle,
-            prefix};
+    return {make_bucket_draft(place_.files, files_, prefix.string(), id, policy_.format), id,
+            policy_.format, prefix};
   }
   void remove_untaken(const Draft&, int, int) const override {}
   std::optional<io::FileId> publish(Prepared& save, int data_files, JoinedEntries joined,
                                     const std::optional<CatalogEntry>&) override {
     const auto& draft = save.draft;
-    const auto sealed = seal_index(std::move(joined), save.meta, data_files, draft.num_files());
+    auto& shared = shared_objects(draft.files());
+    std::optional<Sealed> sealed;  // of a bundle
+    if (is_one_object()) {
+      const auto read = [&](std::int64_t at, auto bytes) { shared.read_tail(at, bytes); };
+      shared.write_tail(seal_hdf5(read, std::move(joined.tensors), &save.meta));
+    } else {
+      sealed = seal_index(std::move(joined), save.meta, data_files, draft.num_files());
+    }
     check_owner();
-    complete_parts(draft.files());
-    for (const auto& own : sealed.own_files) {
-      auto bytes = own.bytes.whole();
-      put_new(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
+    if (sealed) {
+      shared.complete();
+      for (const auto& own : sealed->own_files) {
+        auto bytes = own.bytes.whole();
+        put_new_(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
+      }
     }
     // What somebody has brought counts as it is until the new index is there.
     const bool is_brought = [&] {
@@ -235,7 +250,11 @@ class BucketStore : public Store {
     // one that has replaced that of a step that counts needs its data.
     bool may_count = log_.counts(draft.step());
     try {
-      const auto tag = put_new(draft, commit::index_path(draft.prefix()), sealed.index.whole());
+      const auto path = format_of(policy_.format).main_file(draft.prefix());
+      const auto tag = sealed ? put_new_(draft, path, sealed->index.whole())
+                              : put_new_(draft, path, [&](const bucket::Condition& condition) {
+                                  return shared.complete_enclosed(condition, draft.uuid());
+                                });
       at_.has_index(draft.step(), BucketFiles::number_of(tag));
       may_count = true;
       if (!is_brought) log_.commit(draft.step(), draft.uuid());
@@ -260,7 +279,7 @@ class BucketStore : public Store {
     failed_[draft.step()].insert(draft.id().num_files);
     log_.failed(draft.uuid());
     try {
-      abort_parts(draft.files());
+      shared_objects(draft.files()).abort();
       auto objects = at_.objects_of(draft.step());
       std::erase_if(objects, [&](const auto& one) {
         return at_.is_data(one.key) && at_.count_of(one.key) != draft.num_files();
@@ -329,35 +348,8 @@ class BucketStore : public Store {
   }
 
  private:
-  // A former owner that was stopped may put its objects of the same step at any time. So an object
-  // is put only where the index is that this save replaces, or none. What a dead save has left is
-  // in the way, and goes; what somebody has brought since begin_save() looked stays.
-  std::string put_new(const Draft& draft, const io::Path& path, std::string_view bytes) const {
-    const auto key = BucketFiles::key_of(path);
-    auto client = files_.client();
-    constexpr int most_tries = 3;
-    for (int tries = 0; tries < most_tries; ++tries) {
-      const auto replaces = [&] { return log_.counts(draft.step()) && !at_.is_data(key); };
-      auto condition = bucket::Condition::absent();
-      if (replaces() || tries > 0) {
-        const auto there = client->look(key);
-        log_.require_own();  // else it may be another owner's, and count
-        if (there && replaces()) {
-          condition = bucket::Condition::same(there->tag);
-        } else if (there && log_.is_dead(there->mark)) {
-          client->remove(key, there->tag);
-        } else if (there) {
-          throw in_the_way(place_, draft.step());
-        }
-      }
-      const auto tag = client->put(key, std::as_bytes(std::span(bytes)), condition, draft.uuid());
-      if (tag) return *tag;
-      check_owner();
-    }
-    throw Error(Code::busy, cat("another job writes step ", draft.step()),
-                "its objects come and go", "Let that job end, or save elsewhere.")
-        .at(path.string());
-  }
+  // Whether checkpoints are saved as one object, which is both index and data.
+  bool is_one_object() const { return !format_of(policy_.format).has_data_files(); }
   // The last put of a former owner may come between the two; of another owner, the lease tells.
   void take_log() const {
     constexpr int most_tries = 3;
@@ -438,12 +430,10 @@ class BucketStore : public Store {
     std::set<std::int64_t> listed;  // with all that is there
     for (const auto step : steps) {
       // The index first: without it nobody reads the data.
-      const auto index = BucketFiles::key_of(commit::index_path(place_.prefix(step)));
       auto objects = at_.objects_of(step);
+      std::erase_if(objects, [&](const auto& one) { return at_.step_of(one.key) != step; });
       std::stable_partition(objects.begin(), objects.end(),
-                            [&](const auto& one) { return one.key == index; });
-      std::erase_if(objects,
-                    [&](const auto& one) { return one.key != index && !at_.is_data(one.key); });
+                            [&](const auto& one) { return !at_.is_data(one.key); });
       there.insert(there.end(), objects.begin(), objects.end());
       if (at_.is_new(step, objects)) listed.insert(step);
     }
@@ -479,6 +469,7 @@ class BucketStore : public Store {
   std::unique_ptr<Lease> lease_;  // null if it owns nothing
   mutable BucketLog log_;
   BucketPlace at_;
+  const PutNew put_new_;
   // Used by the thread that tells others what stays.
   mutable std::optional<commit::StateFile> last_state_;
   std::vector<std::int64_t> expires_;  // of the current save

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "base/checksum.hpp"
@@ -28,12 +29,13 @@ struct Told {
 class PartsFile : public io::File {
  public:
   PartsFile(BucketFiles& files, SharedObjects& of, int number, bucket::Upload upload, io::Path path,
-            std::vector<FilePart> parts, std::string end, io::Pace* pace)
+            std::vector<FilePart> parts, std::string head, std::string end, io::Pace* pace)
       : of_(of),
         number_(number),
         upload_(std::move(upload)),
         path_(std::move(path)),
         parts_(std::move(parts)),
+        object_head_(std::move(head)),
         object_end_(std::move(end)),
         pace_(pace),
         client_(files.client()) {
@@ -74,8 +76,13 @@ class PartsFile : public io::File {
   }
   void begin_part() {
     if (turn_ == parts_.size()) return;
-    at_ = parts_[turn_].begin;
-    bytes_.reserve(static_cast<std::size_t>(parts_[turn_].end - at_) + object_end_.size());
+    const auto& part = parts_[turn_];
+    at_ = part.begin;
+    bytes_.reserve(static_cast<std::size_t>(part.end - at_) + object_head_.size() +
+                   object_end_.size());
+    if (part.number > 1 || object_head_.empty()) return;
+    put(std::as_bytes(std::span(object_head_)));
+    at_ = std::ssize(object_head_);
   }
   void put(std::span<const std::byte> bytes) {
     crc_ = crc32c(bytes, crc_);
@@ -93,7 +100,11 @@ class PartsFile : public io::File {
     const auto& part = parts_[turn_];
     fill(part.end);
     if (part.is_last) put(std::as_bytes(std::span(object_end_)));
-    sent_.send(upload_, part.number, {}, bytes_, std::exchange(crc_, 0), most_under_way);
+    if (upload_.id.empty()) {
+      of_.hold(number_, std::exchange(bytes_, {}));
+    } else {
+      sent_.send(upload_, part.number, {}, bytes_, std::exchange(crc_, 0), most_under_way);
+    }
     ++turn_;
     begin_part();
   }
@@ -103,7 +114,7 @@ class PartsFile : public io::File {
   const bucket::Upload upload_;
   const io::Path path_;
   const std::vector<FilePart> parts_;
-  const std::string object_end_;
+  const std::string object_head_, object_end_;
   io::Pace* const pace_;
   BucketFiles::Client client_;
   SentParts sent_{client_};
@@ -116,10 +127,10 @@ class PartsFile : public io::File {
 
 }  // namespace
 
-void SharedObjects::begin(const std::map<int, io::Path>& objects) {
+void SharedObjects::begin(const std::map<int, io::Path>& objects, const std::string& mark) {
   try {
     for (const auto& [number, path] : objects) {
-      auto upload = files_.client()->begin_upload(BucketFiles::key_of(path));
+      auto upload = files_.client()->begin_upload(BucketFiles::key_of(path), mark);
       const MutexLock guard(mutex_);
       all_[number] = {path, std::move(upload)};
     }
@@ -130,6 +141,13 @@ void SharedObjects::begin(const std::map<int, io::Path>& objects) {
     }
     throw;
   }
+}
+
+void SharedObjects::enclose(int number, const io::Path& path, FileEnds ends) {
+  const MutexLock guard(mutex_);
+  auto& one = all_[number];
+  one.path = path;
+  one.ends = std::move(ends);
 }
 
 std::string SharedObjects::tell() const {
@@ -156,12 +174,15 @@ std::unique_ptr<io::File> SharedObjects::open(int number, const io::Path& path,
                                               std::vector<FilePart> parts, std::string end,
                                               io::Pace* pace) {
   bucket::Upload upload;
+  std::string head;
   {
     const MutexLock guard(mutex_);
-    upload = all_.at(number).upload;
+    const auto& one = all_.at(number);
+    upload = one.upload;
+    if (one.ends) head = one.ends->head;
   }
   return std::make_unique<PartsFile>(files_, *this, number, std::move(upload), path,
-                                     std::move(parts), std::move(end), pace);
+                                     std::move(parts), std::move(head), std::move(end), pace);
 }
 
 void SharedObjects::sent(int number, const bucket::PartTags& tags, int last) {
@@ -171,9 +192,70 @@ void SharedObjects::sent(int number, const bucket::PartTags& tags, int last) {
   one.last = std::max(one.last, last);
 }
 
+void SharedObjects::hold(int number, std::vector<std::byte> bytes) {
+  const MutexLock guard(mutex_);
+  all_.at(number).held = std::move(bytes);
+}
+
+SharedObjects::One& SharedObjects::enclosed() {
+  const auto found = std::ranges::find_if(all_, is_enclosed);
+  if (found == all_.end()) throw Error(Code::internal, "nothing encloses the parts of an object");
+  return found->second;
+}
+
+void SharedObjects::read_tail(std::int64_t offset, std::span<std::byte> bytes) const {
+  const MutexLock guard(mutex_);
+  const auto found = std::ranges::find_if(all_, is_enclosed);
+  const auto& ends = found->second.ends.value();
+  const auto at = static_cast<std::size_t>(offset - ends.tail_offset);
+  std::memcpy(bytes.data(), std::as_bytes(std::span(ends.tail)).subspan(at, bytes.size()).data(),
+              bytes.size());
+}
+
+void SharedObjects::write_tail(const std::vector<commit::Patch>& patches) {
+  const MutexLock guard(mutex_);
+  auto& [head, tail_offset, tail] = enclosed().ends.value();
+  for (const auto& patch : patches) {
+    const auto at = static_cast<std::size_t>(patch.offset - tail_offset);
+    tail.resize(std::max(tail.size(), at + patch.bytes.size()));
+    tail.replace(at, patch.bytes.size(), patch.bytes);
+  }
+}
+
+// A small object is put at once, since a part that another one follows has 5 MiB or more.
+std::optional<std::string> SharedObjects::complete_enclosed(const bucket::Condition& condition,
+                                                            const std::string& mark) {
+  const MutexLock guard(mutex_);
+  auto& one = enclosed();
+  const auto tail = std::as_bytes(std::span(one.ends->tail));
+  auto client = files_.client();
+  std::optional<std::string> tag;
+  if (one.upload.id.empty()) {
+    auto& bytes = one.held.has_value() ? *one.held : one.held.emplace();
+    if (bytes.empty()) {
+      const auto head = std::as_bytes(std::span(one.ends->head));
+      bytes.assign(head.begin(), head.end());
+    }
+    bytes.resize(static_cast<std::size_t>(one.ends->tail_offset));
+    bytes.insert(bytes.end(), tail.begin(), tail.end());
+    tag = client->put(BucketFiles::key_of(one.path), bytes, condition, mark);
+  } else {
+    if (one.last == 0 || (std::ssize(one.tags) != one.last && !one.tags.contains(one.last + 1))) {
+      throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
+    }
+    if (!one.tags.contains(one.last + 1)) {
+      const auto sent = client->start_part(one.upload, one.last + 1, tail, crc32c(tail));
+      one.tags[one.last + 1] = client->finish_part(sent);
+    }
+    tag = client->complete(one.upload, one.tags, condition);
+  }
+  if (tag) std::erase_if(all_, is_enclosed);
+  return tag;
+}
+
 void SharedObjects::complete() {
   const MutexLock guard(mutex_);
-  while (!all_.empty()) {
+  while (!all_.empty() && !is_enclosed(*all_.begin())) {
     const auto& one = all_.begin()->second;
     if (one.last == 0 || std::ssize(one.tags) != one.last) {
       throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
@@ -188,7 +270,8 @@ void SharedObjects::complete() {
 void SharedObjects::abort() {
   const MutexLock guard(mutex_);
   while (!all_.empty()) {
-    files_.client()->abort(all_.begin()->second.upload);
+    const auto& upload = all_.begin()->second.upload;
+    if (!upload.id.empty()) files_.client()->abort(upload);
     all_.erase(all_.begin());
   }
 }

@@ -1,14 +1,19 @@
 #pragma once
 /// Objects of a save that several ranks write in parts.
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "io/paced.hpp"
 #include "store/bucket/bucket_files.hpp"
+#include "store/commit/protocol.hpp"
 #include "store/draft.hpp"
 
 namespace cairn {
@@ -19,20 +24,30 @@ class SharedObjects {
  public:
   explicit SharedObjects(BucketFiles& files) : files_(files) {}
 
-  /// Rank 0. If it throws, nothing stays begun.
-  void begin(const std::map<int, io::Path>& objects);
+  /// Rank 0. If it throws, nothing stays begun. `mark`: of the objects (Requests::put).
+  void begin(const std::map<int, io::Path>& objects, const std::string& mark);
   // See DraftFiles.
   std::string tell() const;
   void hear(std::string_view);
+  /// See DraftFiles, of this object, which need not be begun.
+  void enclose(int number, const io::Path&, FileEnds);
   /// `end` follows the last part of the object. Tags are known when the file is synced.
   std::unique_ptr<io::File> open(int number, const io::Path&, std::vector<FilePart>,
                                  std::string end, io::Pace*);
-  /// Rank 0. Throws already_exists if there is such an object.
+  /// Rank 0. Throws already_exists if there is such an object. Leaves out one that is enclosed.
   void complete();
+  /// Rank 0, of the object that is enclosed: reads its tail, writes there, and makes the object.
+  /// complete_enclosed() returns what Requests::put() does, and may be called again if that is
+  /// nothing.
+  void read_tail(std::int64_t offset, std::span<std::byte>) const;
+  void write_tail(const std::vector<commit::Patch>&);
+  std::optional<std::string> complete_enclosed(const bucket::Condition&, const std::string& mark);
   /// Those that are not complete.
   void abort();
 
   void sent(int number, const bucket::PartTags&, int last);
+  /// The only part of an object, with what lies before it.
+  void hold(int number, std::vector<std::byte>);
 
  private:
   struct One {
@@ -40,7 +55,12 @@ class SharedObjects {
     bucket::Upload upload = {};
     bucket::PartTags tags = {};
     int last = 0;  // the number of the last part, if it is sent
+    std::optional<FileEnds> ends = {};
+    std::optional<std::vector<std::byte>> held = {};
   };
+  using Numbered = std::pair<const int, One>;
+  static bool is_enclosed(const Numbered& one) { return one.second.ends.has_value(); }
+  One& enclosed() CAIRN_REQUIRES(mutex_);
 
   BucketFiles& files_;
   mutable Mutex mutex_;

@@ -1,8 +1,11 @@
 #pragma once
 /// Completes a checkpoint whose data files are written: makes the index of a bundle, or the table
 /// and seal of an HDF5 file. A save's merge uses it, and the recovery of a save whose job died.
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,8 +63,9 @@ StoredTensor whole_entry(std::string key, DType, const Dims& shape, std::int64_t
 
 /// Rank 0. The bytes that complete an HDF5 file: the table of these tensors, the metadata with
 /// statistics and notes of the run, as far as there is room for them, and the seal. Without
-/// metadata, it removes what an interrupted attempt has written.
-std::vector<commit::Patch> seal_hdf5(io::FileSystem&, const commit::Transaction&,
-                                     std::vector<StoredTensor>, const CheckpointMeta* = nullptr);
+/// metadata, it removes what an interrupted attempt has written. `read`: reads the file.
+using ReadFile = std::function<void(std::int64_t offset, std::span<std::byte>)>;
+std::vector<commit::Patch> seal_hdf5(const ReadFile& read, std::vector<StoredTensor>,
+                                     const CheckpointMeta* = nullptr);
 
 }  // namespace cairn

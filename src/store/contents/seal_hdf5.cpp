@@ -86,8 +86,7 @@ std::string chunk_index_key(std::size_t number) {
   return key;
 }
 
-std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transaction& save,
-                                     std::vector<StoredTensor> tensors,
+std::vector<commit::Patch> seal_hdf5(const ReadFile& read, std::vector<StoredTensor> tensors,
                                      const CheckpointMeta* meta) {
   const auto open = std::find_if(tensors.begin(), tensors.end(),
                                  [](const auto& one) { return one.key == open_seal_key; });
@@ -97,8 +96,7 @@ std::vector<commit::Patch> seal_hdf5(io::FileSystem& files, const commit::Transa
   // Where the open seal ends, and the final one begins.
   const auto end = open->slices.at(0).offset + hdf5::seal_bytes;
   std::string bytes(static_cast<std::size_t>(hdf5::seal_bytes), '\0');
-  files.open_read(save.part(0))
-      ->read_at(end - hdf5::seal_bytes, std::as_writable_bytes(std::span(bytes)));
+  read(end - hdf5::seal_bytes, std::as_writable_bytes(std::span(bytes)));
   auto seal = hdf5::decode_seal(bytes, end);
   auto patches = add_chunk_indexes(tensors);
   std::string table;

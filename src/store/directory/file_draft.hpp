@@ -43,6 +43,7 @@ class FileDraft final : public DraftFiles {
   void begin_parts(const std::vector<int>&) override {}
   std::string tell() const override { return ""; }
   void hear(std::string_view) override {}
+  void enclose(FileEnds) override {}
   std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart>) const override {
     return make_or_open(number);
   }

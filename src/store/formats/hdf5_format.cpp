@@ -56,7 +56,10 @@ std::optional<io::FileId> Hdf5Format::publish(io::FileSystem& files,
                                               const CheckpointMeta& meta, int, JoinedEntries joined,
                                               const std::function<void()>& sealed,
                                               const commit::IsCommitted& is_committed) const {
-  const auto patches = seal_hdf5(files, save, std::move(joined.tensors), &meta);
+  const auto read = [&](std::int64_t offset, std::span<std::byte> bytes) {
+    files.open_read(save.part(0))->read_at(offset, bytes);
+  };
+  const auto patches = seal_hdf5(read, std::move(joined.tensors), &meta);
   sealed();
   return commit::publish_hdf5(files, save, patches, is_committed);
 }

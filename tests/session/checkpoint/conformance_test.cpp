@@ -127,7 +127,7 @@ class Serial : public InMemory {
 
 template <class T>
 LauncherKind kind(const char* name) {
-  return {name, shared_files | shared_datasets,
+  return {name, shared_files | shared_datasets | codecs,
           [](const Combination& one) { return std::make_unique<T>(one); }};
 }
 

@@ -21,6 +21,7 @@ struct Job {
   std::int64_t tensors = 1, bytes = 4096;  // of each tensor on each rank
   int keeps = 1;
   Storage storage = Storage::automatic;
+  Format format = Format::bundle;
 };
 void PrintTo(const Job& job, std::ostream* out) { *out << job.name; }
 
@@ -34,6 +35,7 @@ std::vector<Lines> requests_of(const Job& job, bool restores) {
   run_threads(ranks, [&](std::shared_ptr<Group> group) {
     Ledger ledger;
     ManagerOptions options;
+    options.store.format = job.format;
     options.write.file_system = std::make_shared<BucketFiles>(
         [&] { return std::make_unique<Noted>(server->connect(), ledger); });
     options.write.owner_wait_seconds = 1e6;  // so that no record is renewed meanwhile
@@ -142,6 +144,31 @@ TEST(RequestsOfADenseSave, ArePartsOnAllRanks) {
       EXPECT_EQ(rest.empty(), rank > 0) << text;
     }
     EXPECT_EQ(parts, 6);
+  }
+}
+
+// An HDF5 file is one object: no index or other object comes with it. The last part is rank 0's.
+TEST(RequestsOfASaveAsHdf5, ArePartsOfOneObject) {
+  for (const bool async : {false, true}) {
+    const auto all = requests_of(
+        {"", async, 1, std::int64_t{16} << 20, 1, Storage::automatic, Format::hdf5}, false);
+    std::int64_t parts = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto rest = all[static_cast<std::size_t>(rank)];
+      const auto text = text_of(rest);
+      const auto take = [&](const std::string& begin) {
+        return std::erase_if(rest, [&](const auto& line) { return line.starts_with(begin); });
+      };
+      const auto mine = static_cast<std::int64_t>(take(cat("part run/ckpt-", saves, ".h5")));
+      EXPECT_GE(mine, 1) << text;
+      parts += mine;
+      EXPECT_EQ(take(cat("begin run/ckpt-", saves, ".h5")), rank == 0) << text;
+      EXPECT_EQ(take(cat("complete run/ckpt-", saves, ".h5")), rank == 0) << text;
+      EXPECT_EQ(take("put run/checkpoint"), rank == 0) << text;
+      EXPECT_EQ(take("delete run/ckpt-"), rank == 0) << text;
+      EXPECT_LE(rest.size(), rank == 0 ? 6u : 0u) << text;
+    }
+    EXPECT_EQ(parts, 7);
   }
 }
 

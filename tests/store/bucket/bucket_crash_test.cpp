@@ -22,6 +22,7 @@ struct BucketStory {
   int keep_last = 0;
   bool async = false;
   Storage storage = Storage::automatic;
+  Format format = Format::bundle;
 };
 void PrintTo(const BucketStory& story, std::ostream* out) { *out << story.name; }
 
@@ -47,7 +48,10 @@ std::vector<BucketStory> bucket_stories() {
           {"DenseOver", 2, first, over, {1, 2}, 10, 0, false, Storage::dense},
           {"DenseAsync", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::dense},
           {"Async", 3, first, both, {1, 2, 4}, 20, 0, true},
-          {"AsyncRetention", 2, two, both, {1, 2, 4}, 30, 1, true}};
+          {"AsyncRetention", 2, two, both, {1, 2, 4}, 30, 1, true},
+          {"Hdf5", 3, first, second, {1, 2}, 20, 0, false, Storage::automatic, Format::hdf5},
+          {"Hdf5Over", 2, first, over, {1, 2}, 10, 0, false, Storage::automatic, Format::hdf5},
+          {"Hdf5Async", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::automatic, Format::hdf5}};
 }
 
 class BucketCrash : public testing::TestWithParam<BucketStory> {
@@ -59,6 +63,9 @@ class BucketCrash : public testing::TestWithParam<BucketStory> {
 
   static const BucketStory& story() { return GetParam(); }
   static constexpr std::int64_t last_step = 1000;
+  static ManagerOptions options_of(const std::shared_ptr<BucketServer>& server) {
+    return options_in(server, story().keep_last, story().format);
+  }
 
   // Runs the story; returns the server, and how many changes came before its second half.
   static std::pair<std::shared_ptr<BucketServer>, std::size_t> record(unsigned seed) {
@@ -66,8 +73,7 @@ class BucketCrash : public testing::TestWithParam<BucketStory> {
     std::size_t begin = 0;
     run_threads(story().ranks,
                 [&](std::shared_ptr<Group> group) {
-                  StoryJob job(group, options_in(server, story().keep_last), story().ranks,
-                               story().storage);
+                  StoryJob job(group, options_of(server), story().ranks, story().storage);
                   story().before(job);
                   group->barrier();
                   if (group->rank() == 0) {
@@ -94,8 +100,8 @@ class BucketCrash : public testing::TestWithParam<BucketStory> {
     server->set_observer([&](const auto&, bool) { before_request(); });
     {
       const auto opened = [&] {
-        return std::make_unique<StoryJob>(serial_group(), options_in(server, story().keep_last),
-                                          story().ranks, story().storage);
+        return std::make_unique<StoryJob>(serial_group(), options_of(server), story().ranks,
+                                          story().storage);
       };
       std::unique_ptr<StoryJob> opened_job;
       try {
@@ -140,7 +146,7 @@ class BucketCrash : public testing::TestWithParam<BucketStory> {
       });
       if (requests <= when) deliver();
       server->list_late(0);
-      const auto found = look_at_bucket(server, story().ranks, wrong);
+      const auto found = look_at_bucket(server, story().ranks, wrong, story().format);
       const auto expect = [&](std::int64_t step, std::int64_t stamp) {
         if (!found.contains(step)) wrong += cat(" step ", step, " is lost");
         if (found.contains(step) && found.at(step) != stamp)
@@ -195,7 +201,7 @@ TEST_P(BucketCrash, WithAnAnswerThatIsLost) {
       int failures = 0;
       std::map<std::int64_t, std::int64_t> told;  // what was acknowledged
       const auto job_of = [&](const std::shared_ptr<Group>& group, std::int64_t last) {
-        StoryJob job(group, options_in(server, story().keep_last), story().ranks, story().storage);
+        StoryJob job(group, options_of(server), story().ranks, story().storage);
         const auto tries = [&](std::int64_t at, std::int64_t mark) {
           for (int attempts = server->lists_late() ? 4 : 2; attempts > 0; --attempts) try {
               job.save(at, mark);
@@ -230,7 +236,7 @@ TEST_P(BucketCrash, WithAnAnswerThatIsLost) {
       server->list_late(0);
       std::string wrong;
       if (late == 0 && failures > (was_lost ? 1 : 0)) wrong += cat(" ", failures, " saves failed");
-      const auto found = look_at_bucket(server, story().ranks, wrong);
+      const auto found = look_at_bucket(server, story().ranks, wrong, story().format);
       for (const auto& [at, mark] : told) {
         const bool may_go = story().keep_last == 1 && at != told.rbegin()->first;
         if (!found.contains(at) && !may_go) wrong += cat(" step ", at, " is lost");

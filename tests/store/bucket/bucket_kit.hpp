@@ -11,8 +11,10 @@
 namespace cairn::test {
 
 // A file of dense tensors has several parts.
-inline ManagerOptions options_in(const std::shared_ptr<BucketServer>& server, int keep_last = 0) {
+inline ManagerOptions options_in(const std::shared_ptr<BucketServer>& server, int keep_last = 0,
+                                 Format format = Format::bundle) {
   ManagerOptions options;
+  options.store.format = format;
   options.write.file_system = server->files(8192);
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
@@ -30,9 +32,10 @@ inline bool is_whole(const StoryJob& job) {
 /// What a new owner finds: step → stamp. Complains of whatever is torn, and of objects that belong
 /// to no step.
 inline std::map<std::int64_t, std::int64_t> look_at_bucket(
-    const std::shared_ptr<BucketServer>& server, std::int64_t rows, std::string& wrong) {
+    const std::shared_ptr<BucketServer>& server, std::int64_t rows, std::string& wrong,
+    Format format = Format::bundle) {
   std::map<std::int64_t, std::int64_t> found;
-  StoryJob job(serial_group(), options_in(server), rows);
+  StoryJob job(serial_group(), options_in(server, 0, format), rows);
   const auto report = job.manager.restore_latest(job.state);
   if (report && !report->skipped.empty()) wrong += " passed over: " + report->skipped.front();
   std::set<std::string> expected;

@@ -25,6 +25,7 @@ struct BucketPlay {
   bool fails = false;   // the first owner's index does not reach the server
   bool debris = false;  // a job that died has left an object that both find
   bool late = false;    // the second owner's first listings show nothing of what the first has done
+  Format format = Format::bundle;
 };
 void PrintTo(const BucketPlay& play, std::ostream* out) { *out << play.name; }
 
@@ -36,6 +37,9 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
   ~BucketOwners() override { set_log_sink({}); }
 
   static const BucketPlay& play() { return std::get<0>(GetParam()); }
+  static ManagerOptions options_of(const std::shared_ptr<BucketServer>& server) {
+    return options_in(server, play().keep_last, play().format);
+  }
   static int ranks() { return std::get<1>(GetParam()); }
   static bool goes_on() { return std::get<2>(GetParam()); }
 
@@ -53,7 +57,7 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
   bool round(std::size_t stop) {
     const auto server = std::make_shared<BucketServer>();
     {
-      StoryJob before(serial_group(), options_in(server), ranks());
+      StoryJob before(serial_group(), options_in(server, 0, play().format), ranks());
       before.save(10, 1);
     }
     if (play().debris) {
@@ -78,14 +82,15 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     server->set_observer([&](const std::string& request, bool) {
       const bool is_first = std::this_thread::get_id() == the_rank;
       if (is_first && requests++ == stop) stop_here(request);
-      const bool is_index = request == cat("put run/ckpt-", play().first_step, ".index");
+      const bool is_index = request == cat("put run/ckpt-", play().first_step, ".index") ||
+                            request == cat("complete run/ckpt-", play().first_step, ".h5");
       if (is_first && play().fails && is_index) throw Error(Code::io, "no connection");
     });
     std::thread first([&] {
       try {
         run_threads(ranks(), [&](std::shared_ptr<Group> group) {
           if (group->rank() == group->size() - 1) the_rank = std::this_thread::get_id();
-          StoryJob job(group, options_in(server, play().keep_last), ranks(), play().storage);
+          StoryJob job(group, options_of(server), ranks(), play().storage);
           has_opened = true;
           job.async = play().async;
           const bool saved = saves(job, play().first_step, 2);
@@ -101,8 +106,8 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     std::int64_t newest = 0;
     if (was_stopped) {
       if (play().late) server->list_late(50);
-      auto second = std::make_unique<StoryJob>(serial_group(), options_in(server, play().keep_last),
-                                               ranks(), play().storage);
+      auto second =
+          std::make_unique<StoryJob>(serial_group(), options_of(server), ranks(), play().storage);
       server->list_late(0);
       const auto report = second->manager.restore_latest(second->state);
       if (!report || !is_whole(*second)) wrong += " the second found nothing, or what is torn";
@@ -121,7 +126,7 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
       first.join();
     }
     server->set_observer({});
-    const auto found = look_at_bucket(server, ranks(), wrong);
+    const auto found = look_at_bucket(server, ranks(), wrong, play().format);
     if (was_stopped && (had_opened || !was_saved)) {
       const auto step = play().second_step + (newest == 5 ? 100 : 0);
       if (!found.contains(step) || found.at(step) != newest)
@@ -169,7 +174,11 @@ INSTANTIATE_TEST_SUITE_P(
             BucketPlay{"dense_late", 20, 20, 3, 0, false, Storage::dense, false, false, true},
             BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
             BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true},
-            BucketPlay{"debris", 20, 20, 2, 0, false, {}, false, true}),
+            BucketPlay{"debris", 20, 20, 2, 0, false, {}, false, true},
+            BucketPlay{"hdf5", 20, 20, 3, 1, false, {}, false, false, false, Format::hdf5},
+            BucketPlay{"hdf5_over", 10, 10, 3, 0, false, {}, false, false, false, Format::hdf5},
+            BucketPlay{"hdf5_async", 20, 30, 2, 0, true, {}, false, false, true, Format::hdf5},
+            BucketPlay{"hdf5_fails", 10, 10, 2, 0, false, {}, true, false, false, Format::hdf5}),
         testing::Values(1, 2), testing::Bool()),
     name_of_owners);
 

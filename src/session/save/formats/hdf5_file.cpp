@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
@@ -68,6 +69,11 @@ class NewHdf5 {
       trees_bytes_ +=
           hdf5::tree_room(hdf5::chunk_count(one.shape, plan.chunks[t]), one.shape.size());
     }
+    if (plan.enclosed) {
+      auto& region = file_.region.emplace();
+      for (const auto begin : plan.begins) region.places.push_back(begin - plan.region);
+      if (!plan.file_bytes.empty()) region.bytes = plan.file_bytes.front();
+    }
     if (ranges_bytes > 0) {
       file_.codec = plan.encoding->codec;
       file_.room_bytes = next_page(trees_bytes_) + ranges_bytes;
@@ -101,6 +107,8 @@ class NewHdf5 {
     return {layout_.offsets.begin(),
             layout_.offsets.begin() + static_cast<std::ptrdiff_t>(dense_.size())};
   }
+
+  std::int64_t region_offset() const { return layout_.region_offset; }
 
   std::int64_t ranges_offset() const { return layout_.room_offset + next_page(trees_bytes_); }
 
@@ -151,16 +159,27 @@ class NewHdf5 {
   // library may report nothing, or hang.
   void write(io::FileSystem& files, const io::Path& path, bool reserve) const {
     const auto file = files.create(path);
-    const auto put = [&](std::int64_t offset, std::string_view bytes) {
+    each([&](std::int64_t offset, std::string_view bytes) {
       file->write_at(offset, std::as_bytes(std::span(bytes)));
-    };
-    for (const auto& extent : layout_.extents) put(extent.offset, extent.bytes);
-    put(layout_.blob_offset, blob_);
-    if (!slices_.empty()) put(layout_.slices_offset, slices_);
-    put(open_seal_offset(layout_.size), open_seal());
+    });
     if (reserve) file->reserve(file->size());
     file->sync();
     file->close();
+  }
+
+  // What lies before and behind the region of dense tensors.
+  FileEnds ends() const {
+    FileEnds ends;
+    ends.tail_offset = layout_.table_offset;
+    ends.head.resize(static_cast<std::size_t>(layout_.region_offset));
+    each([&](std::int64_t offset, std::string_view bytes) {
+      auto& into = offset < ends.tail_offset ? ends.head : ends.tail;
+      const auto at =
+          static_cast<std::size_t>(offset < ends.tail_offset ? offset : offset - ends.tail_offset);
+      into.resize(std::max(into.size(), at + bytes.size()));
+      into.replace(at, bytes.size(), bytes);
+    });
+    return ends;
   }
 
   std::vector<commit::Patch> take_structure() {
@@ -171,6 +190,14 @@ class NewHdf5 {
   }
 
  private:
+  // All bytes that rank 0 writes now.
+  void each(const std::function<void(std::int64_t offset, std::string_view)>& take) const {
+    for (const auto& extent : layout_.extents) take(extent.offset, extent.bytes);
+    take(layout_.blob_offset, blob_);
+    if (!slices_.empty()) take(layout_.slices_offset, slices_);
+    take(open_seal_offset(layout_.size), open_seal());
+  }
+
   // It says that the save is not finished. The commit writes the final one.
   std::string open_seal() const {
     return hdf5::encode_seal({false, open_seal_offset(layout_.size) + hdf5::seal_bytes,
@@ -331,25 +358,29 @@ FileLayout lay_out_hdf5(const Job& job, const std::vector<SmallTensor>& small,
   return layout;
 }
 
-std::vector<StoredTensor> make_hdf5(const Job& job, const Draft& draft, const CheckpointMeta& meta,
+std::vector<StoredTensor> make_hdf5(const Job& job, Draft& draft, const CheckpointMeta& meta,
                                     const Gathered& gathered, DensePlan& dense,
                                     std::vector<commit::Patch>& structure) {
   std::vector<StoredTensor> entries;
   struct Places {
     std::vector<std::int64_t> dense;
-    std::int64_t ranges = 0;
+    std::int64_t ranges = 0, region = 0;
   };
   const auto ranges_bytes = dense.encoding ? deal_ranges(*job.group, dense) : 0;
   const auto message = from_root(*job.group, [&] {
     NewHdf5 file(meta, gathered, dense, ranges_bytes);
-    file.write(*job.files, draft.path(0), writer_of(job).writes_together());
+    if (dense.enclosed) {
+      draft.files().enclose(file.ends());
+    } else {
+      file.write(*job.files, draft.path(0), writer_of(job).writes_together());
+    }
     entries = file.entries();
     file.add_tree_places(entries);
     structure = file.take_structure();
-    return pack(Places{file.dense_offsets(), file.ranges_offset()});
+    return pack(Places{file.dense_offsets(), file.ranges_offset(), file.region_offset()});
   });
   const auto places = unpack<Places>(message);
-  place_dense(dense, places.dense);
+  place_dense(dense, places.dense, places.region);
   dense.range.begin += places.ranges;
   return entries;
 }

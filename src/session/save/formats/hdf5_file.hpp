@@ -34,12 +34,12 @@ Gathered gather_for_hdf5(const Job&, const RefreshedState&, const std::vector<Ta
 /// Collective. There is one data file. Rank 0 and the writers of runs leave records.
 FileLayout lay_out_hdf5(const Job&, const std::vector<SmallTensor>&, const DensePlan&);
 
-/// Collective. Rank 0 makes the file, durable, and the plan's tensors get their places in it.
+/// Collective. Rank 0 makes the file, durable, or what encloses the plan's parts of it, and the
+/// plan's tensors get their places in it.
 /// Returns, on rank 0, the entries of everything that was written. `structure` receives what HDF5
 /// wrote as the structure of the file, and the seal of the unfinished save. Throws invalid_argument
 /// for keys and shapes that HDF5 does not support.
-std::vector<StoredTensor> make_hdf5(const Job&, const Draft&, const CheckpointMeta&,
-                                    const Gathered&, DensePlan&,
-                                    std::vector<commit::Patch>& structure);
+std::vector<StoredTensor> make_hdf5(const Job&, Draft&, const CheckpointMeta&, const Gathered&,
+                                    DensePlan&, std::vector<commit::Patch>& structure);
 
 }  // namespace cairn

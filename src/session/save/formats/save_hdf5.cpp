@@ -45,6 +45,24 @@ const Encoding* encoding_of(StoreCodec choice) {
   return find(best == best_codecs.end() ? best_codecs.front() : *best);
 }
 
+// Of a file that ranks write in parts.
+void require_parts(const Job& job, const Encoding* encoding) {
+  const auto refuse = [&](const char* what, const char* reason, const char* way_out) {
+    throw Error(Code::unsupported,
+                cat("HDF5 files in ", job.directory.string(), " do not go with ", what), reason,
+                way_out)
+        .at(job.directory.string());
+  };
+  if (encoding) {
+    refuse("store.codec", "ranks send parts whose places must be known before",
+           "Save without a codec, or in a directory.");
+  }
+  if (job.options.write.storage_limit_seconds > 0) {
+    refuse("write.storage_limit_seconds", "its bytes would have to wait in the memory of one rank",
+           "Leave the limit out, or save bundles (store.format = bundle).");
+  }
+}
+
 }  // namespace
 
 // Data files are never recycled, since an HDF5 file has holes.
@@ -57,6 +75,7 @@ void Hdf5Save::validate(Job& job) const {
                 "together must know them before",
                 "Save with Writer::posix, or without a codec.");
   }
+  if (job.part_bytes > 0) require_parts(job, encoding);
   if (job.options.hooks.savers.empty()) return;
   throw Error(Code::unsupported, "registered savers cannot take part in a save as HDF5",
               "what they write are bundles, whose files become part of the checkpoint",
@@ -78,7 +97,8 @@ void Hdf5Save::lay_out(const Job& job, const RefreshedState& state, Covered&& co
   // Those with gaps stay one array, which holds the fill value there.
   const auto has_gaps = [&](const std::string& key) { return plan.gaps->contains(key); };
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
-                          job.places.served_by, {encoding_of(job.options.store.codec), has_gaps});
+                          job.places.served_by, {encoding_of(job.options.store.codec), has_gaps},
+                          job.part_bytes, job.part_bytes > 0);
   if (job.options.store.codec == StoreCodec::automatic) {
     plan.dense.choice = std::make_shared<EncodeChoice>();
   }
