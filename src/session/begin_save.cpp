@@ -239,6 +239,7 @@ Prepared Planning::prepare(const PendingSave& pending, bool records, bool may_ov
                              .bytes = pending.layout.total_bytes,
                              .records = records,
                              .alone = pending_saves.empty(),
+                             .background = pending.asked.background,
                              .sequence = origin ? origin->sequence : -1,
                              .may_overwrite = may_overwrite,
                              .slot = pending.slot,

@@ -22,9 +22,10 @@ namespace cairn {
 struct Intent {
   std::int64_t step = 0;
   int data_files = 0;
-  std::int64_t bytes = 0;  ///< at most, of all ranks
-  bool records = true;     ///< its writers leave part records
-  bool alone = true;       ///< no other save is on its way
+  std::int64_t bytes = 0;   ///< at most, of all ranks
+  bool records = true;      ///< its writers leave part records
+  bool alone = true;        ///< no other save is on its way
+  bool background = false;  ///< the application goes on while it is written
   /// The number of a save that was numbered before (Store::number_elsewhere); -1: it gets a new
   /// one.
   std::int64_t sequence = -1;

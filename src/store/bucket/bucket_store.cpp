@@ -195,7 +195,9 @@ class BucketStore : public Store {
     std::set<std::int64_t> taken;
     if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
     if (there) taken.insert(there->num_files);
-    const auto objects = at_.objects_of(id.step);
+    // A save in the background has looked which steps are there after the last one.
+    const bool looks = !intent.background || !is_simple(id.step, intent.data_files);
+    const auto objects = looks ? at_.objects_of(id.step) : std::vector<bucket::Object>();
     require_same_format(place_, at_, format_of(policy_.format), id.step, objects);
     at_.add_counts(objects, taken);
     const bool is_beside = at_.is_beside(id.step, objects);
