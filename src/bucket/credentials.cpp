@@ -68,6 +68,7 @@ struct Shared {
 Shared shared_profile(const Surroundings& from) {
   Shared found;
   found.name = variable(from, "AWS_PROFILE");
+  if (found.name.empty()) found.name = variable(from, "AWS_DEFAULT_PROFILE");
   if (found.name.empty()) found.name = "default";
   const auto home = variable(from, "HOME");
   const std::array<std::pair<const char*, const char*>, 2> both{
@@ -104,10 +105,20 @@ std::optional<Credentials> from_profile(const Surroundings& from) {
   Credentials found{.key_id = setting(profile.settings, "aws_access_key_id"),
                     .secret = setting(profile.settings, "aws_secret_access_key"),
                     .token = setting(profile.settings, "aws_session_token")};
-  if (!found.key_id.empty() && !found.secret.empty()) return found;
+  const bool has_keys = !found.key_id.empty() && !found.secret.empty();
+  if (has_keys && setting(profile.settings, "role_arn").empty()) return found;
   if (const auto process = setting(profile.settings, "credential_process"); !process.empty()) {
     return from_json(from.command(process), "SessionToken",
                      cat("the credential_process of profile ", profile.name));
+  }
+  // Other credentials would be of another user.
+  for (const char* name : {"role_arn", "sso_session", "sso_start_url"}) {
+    if (setting(profile.settings, name).empty()) continue;
+    throw Error(Code::unsupported, cat("the profile ", profile.name, " has ", name),
+                "Cairn asks no service of AWS for the credentials of a role or a session",
+                cat("Make a profile with credential_process = aws configure export-credentials "
+                    "--profile ",
+                    profile.name, " --format process, and set AWS_PROFILE to it."));
   }
   return std::nullopt;
 }

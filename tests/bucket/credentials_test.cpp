@@ -66,6 +66,23 @@ TEST(FindCredentials, ProfilesOfBothFiles) {
   EXPECT_TRUE(endpoint.tls && endpoint.in_path);
 }
 
+// The keys beside a role are those of somebody who may take it on; the machine's are of others.
+TEST(FindCredentials, RolesAndSessionsAreRefused) {
+  Machine machine;
+  machine.variables["AWS_DEFAULT_PROFILE"] = "work";
+  machine.services["http://169.254.169.254/latest/api/token"] = "T";
+  const std::string keys = "aws_access_key_id = k\naws_secret_access_key = s\n";
+  machine.files["/h/.aws/config"] = "[profile work]\nrole_arn = arn:aws:iam::1:role/r\n" + keys;
+  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::unsupported,
+                     "the profile work has role_arn");
+  machine.files["/h/.aws/config"] = "[profile work]\nsso_session = s\n";
+  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::unsupported,
+                     "credential_process = aws configure export-credentials --profile work");
+  EXPECT_TRUE(machine.asked.empty());
+  machine.files["/h/.aws/config"] += keys;
+  EXPECT_EQ(find_credentials(machine.surroundings()).key_id, "k");
+}
+
 TEST(FindCredentials, AProcess) {
   Machine machine;
   machine.files["/h/.aws/config"] = "[default]\ncredential_process = /bin/keys --now\n";
