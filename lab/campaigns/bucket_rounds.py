@@ -18,7 +18,8 @@ from moto.server import ThreadedMotoServer
 
 from bucket_proxy import Proxy
 
-SIZE, STEPS, EVERY = "48", 600, 20
+SMALL, IN_PARTS = "48", "1056"  # a checkpoint of the second has several parts
+STEPS, EVERY = 600, 20
 
 
 def below(pid):
@@ -30,9 +31,9 @@ def below(pid):
 
 
 class Job:
-    def __init__(self, rounds, directory, ranks, saves, keep, restart="auto"):
+    def __init__(self, rounds, directory, ranks, saves, keep, restart="auto", size=SMALL):
         self.log = rounds.place / "job.log"
-        words = ["mpirun", "--oversubscribe", "-np", str(ranks), rounds.program, "--size", SIZE, "--steps", str(STEPS),
+        words = ["mpirun", "--oversubscribe", "-np", str(ranks), rounds.program, "--size", size, "--steps", str(STEPS),
                  "--checkpoint-every", str(EVERY), "--checkpoint-dir", directory, "--restart", restart,
                  "--max-to-keep", str(keep), "--digest", *saves]
         with open(self.log, "w") as log:
@@ -87,10 +88,12 @@ class Rounds:
         self.client = boto3.client("s3", endpoint_url="http://%s:%d" % server.get_host_and_port(),
                                    region_name="us-east-1")
         self.client.create_bucket(Bucket="bucket")
-        quiet = Job(self, str(self.place / "quiet"), 2, [], 1, "none")
-        quiet.process.wait()
-        self.right = quiet.digest()
-        assert self.right, quiet.text()
+        self.right = {}
+        for size in SMALL, IN_PARTS:
+            quiet = Job(self, str(self.place / "quiet"), 2, [], 1, "none", size)
+            quiet.process.wait()
+            self.right[size] = quiet.digest()
+            assert self.right[size], quiet.text()
 
     def cairn(self, *words):
         ran = subprocess.run([self.tool, *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -112,12 +115,17 @@ class Rounds:
         name = f"round-{seed}"
         directory = f"s3://bucket/{name}"
         saves = draw.choice([[], ["--async"], ["--async", "--released"]])
+        if seed % 2 == 0:
+            saves += ["--format", "hdf5"]
+        size = IN_PARTS if seed % 4 == 0 else SMALL
+        right = self.right[size]
+        harm = 0.02 if size == IN_PARTS else 1  # the proxy draws for each 64 KiB
         keep = draw.randint(1, 3)
         story, wrong, newest = [], [], 0
         stopped = None
-        begin = lambda: Job(self, directory, draw.randint(1, 3), saves, keep)
+        begin = lambda: Job(self, directory, draw.randint(1, 3), saves, keep, size=size)
         for _ in range(draw.randint(1, 2)):
-            self.proxy.loss = draw.choice([0, 0.002, 0.01])
+            self.proxy.loss = draw.choice([0, 0.002, 0.01]) * harm
             job = begin()
             strike = draw.choice(["one", "all", "stop", "restart"])
             story.append(strike)
@@ -139,20 +147,20 @@ class Rounds:
             self.proxy.loss = 0
             newest = max([0, *self.steps(directory)])
             self.end_ownership(name)
-        self.proxy.loss = draw.choice([0, 0.002, 0.01])
+        self.proxy.loss = draw.choice([0, 0.002, 0.01]) * harm
         job = begin()
         if stopped and draw.random() < 0.5 and job.await_step(newest + 2 * EVERY):
             stopped[0].send(signal.SIGCONT, stopped[1])
         job.process.wait()
         self.proxy.loss = 0
-        if job.digest() != self.right:
+        if job.digest() != right:
             wrong.append(f"digest {job.digest()}")
         if not newest <= job.restored():
             wrong.append(f"LOST: step {newest} was there, {job.restored()} restored")
         if stopped:
             stopped[0].send(signal.SIGCONT, stopped[1])
             stopped[0].process.wait()
-            if stopped[0].digest() and stopped[0].process.returncode == 0 and stopped[0].digest() != self.right:
+            if stopped[0].digest() and stopped[0].process.returncode == 0 and stopped[0].digest() != right:
                 wrong.append("the stopped job ended otherwise")
         expected = list(range(STEPS, 0, -EVERY))[:keep][::-1]
         there = self.steps(directory)
@@ -164,17 +172,17 @@ class Rounds:
         if code:
             wrong.append("verify: " + told)
         # What a stopped job has left behind its successor's back, the next owner removes.
-        again = Job(self, directory, 1, saves, keep)
+        again = Job(self, directory, 1, saves, keep, size=size)
         again.process.wait()
-        if again.digest() != self.right:
+        if again.digest() != right:
             wrong.append(f"once more: {again.digest()}")
         allowed = "|".join(map(str, expected))
         left = [key for key in self.keys(name + "/") if not re.fullmatch(
-            rf"(ckpt-({allowed})\.(index|data-.*)|checkpoint|\.cairn/.*)", key.removeprefix(name + "/"))]
+            rf"(ckpt-({allowed})\.(index|data-.*|h5)|checkpoint|\.cairn/.*)", key.removeprefix(name + "/"))]
         uploads = self.client.list_multipart_uploads(Bucket="bucket").get("Uploads", [])
         if left or uploads:
             wrong.append(f"left over: {left} {uploads}")
-        print(f"   {seed:4}  {' '.join(saves) or 'blocking':20} keep {keep}  {', '.join(story):20} "
+        print(f"   {seed:4}  {' '.join(saves) or 'blocking':34} keep {keep}  {', '.join(story):20} "
               f"{'; '.join(wrong) or 'right'}", flush=True)
         if not wrong:
             for key in self.keys(name + "/"):
@@ -188,7 +196,7 @@ def main():
     place, program, tool, seeds = sys.argv[1:]
     first, _, last = seeds.partition("-")
     rounds = Rounds(place, program, tool)
-    print(f"== Rounds: {SIZE} x {SIZE} cells, {STEPS} steps, a checkpoint each {EVERY}", flush=True)
+    print(f"== Rounds: {SMALL} x {SMALL} and {IN_PARTS} x {IN_PARTS} cells, {STEPS} steps, a checkpoint each {EVERY}", flush=True)
     wrong = [seed for seed in range(int(first), int(last or first) + 1) if not rounds.round(seed)]
     print(f"lost on the way: {rounds.proxy.lost}")
     if wrong:
