@@ -2,10 +2,14 @@
 
 #include <curl/curl.h>
 
+#include "base/checksum.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::bench {
@@ -31,7 +35,18 @@ struct Slot {
   std::span<std::byte> into = {};        // is received
   std::string tag = {}, text = {};       // of the answer; the text if there is no `into`
   std::size_t number = 0;                // of the part
+  curl_slist* headers = nullptr;         // its own
 };
+
+// As a header has it: four bytes, the highest first, in base 64.
+std::string checksum_header(std::span<const std::byte> bytes) {
+  constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto crc = std::uint64_t{crc32c(bytes)} << 4;  // 36 bits are six digits
+  std::string text = "x-amz-checksum-crc32c: ";
+  for (int shift = 30; shift >= 0; shift -= 6) text += digits[crc >> shift & 63];
+  return text + "==";
+}
 
 std::size_t on_read(char* to, std::size_t, std::size_t room, void* given) {
   auto& slot = *static_cast<Slot*>(given);
@@ -160,7 +175,7 @@ BareBucket::~BareBucket() {
   ::curl_slist_free_all(impl_->headers);
 }
 
-void BareBucket::put(const std::string& key, std::span<const std::byte> bytes) {
+void BareBucket::put(const std::string& key, std::span<const std::byte> bytes, bool checks) {
   auto& self = *impl_;
   const auto begun = self.post(key + "?uploads=", "");
   const std::string before = "<UploadId>";
@@ -176,9 +191,18 @@ void BareBucket::put(const std::string& key, std::span<const std::byte> bytes) {
                      key + "?partNumber=" + std::to_string(slot.number + 1) + "&uploadId=" + id,
                      "PUT");
         const auto begin = slot.number * self.part_bytes;
-        self.send(slot, bytes.subspan(begin, std::min(self.part_bytes, bytes.size() - begin)));
+        const auto part = bytes.subspan(begin, std::min(self.part_bytes, bytes.size() - begin));
+        if (checks) {
+          slot.headers = ::curl_slist_append(nullptr, "Expect:");
+          slot.headers = ::curl_slist_append(slot.headers, checksum_header(part).c_str());
+          set(slot.easy, CURLOPT_HTTPHEADER, slot.headers);
+        }
+        self.send(slot, part);
       },
-      [&](Slot& slot) { tags[slot.number] = slot.tag; });
+      [&](Slot& slot) {
+        ::curl_slist_free_all(std::exchange(slot.headers, nullptr));
+        tags[slot.number] = slot.tag;
+      });
   std::string text = "<CompleteMultipartUpload>";
   for (std::size_t i = 0; i < tags.size(); ++i) {
     text += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + tags[i] +

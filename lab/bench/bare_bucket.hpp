@@ -16,8 +16,9 @@ class BareBucket {
   BareBucket(const BareBucket&) = delete;
   BareBucket& operator=(const BareBucket&) = delete;
 
-  /// An upload in parts.
-  void put(const std::string& key, std::span<const std::byte> bytes);
+  /// An upload in parts, with a CRC-32C of each, or without: then nothing finds out what is damaged
+  /// on the way.
+  void put(const std::string& key, std::span<const std::byte> bytes, bool checks);
   /// In ranges, straight into this memory.
   void get(const std::string& key, std::span<std::byte> bytes);
 

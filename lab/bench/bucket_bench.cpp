@@ -68,18 +68,24 @@ void run(const std::string& directory, std::int64_t mib, int repetitions, const 
   bench::BareBucket bare(std::string(endpoint) + "/bucket", part_bytes, connections);
   const auto key = "bare-" + std::to_string(ranks.rank());
   CheckpointManager saves(group, "s3://bucket/run", options());
+  auto hdf5 = options();
+  hdf5.store.format = Format::hdf5;
+  CheckpointManager as_hdf5(group, "s3://bucket/hdf5", hdf5);
   CheckpointManager on_disk(group, directory, options());
   std::int64_t step = 0;
   const auto async = [&](CheckpointManager& manager) { manager.save_async(++step, state); };
 
   std::vector<Contest> all = {
-      {"save", "by hand, libcurl", [&] { bare.put(key, bytes); }, 0},
+      {"save", "by hand, libcurl", [&] { bare.put(key, bytes, false); }, 0},
+      {"save", "by hand, with checksums", [&] { bare.put(key, bytes, true); }, 0},
       {"save", "Cairn", [&] { saves.save(++step, state); }, 0},
-      {"restore", "by hand, libcurl", [&] { bare.get(key, into); }, 2},
-      {"restore", "Cairn", [&] { saves.restore_latest(target); }, 2},
-      {"blocked", "save_async into a directory", [&] { async(on_disk); }, 4, [] {},
+      {"save", "Cairn, HDF5", [&] { as_hdf5.save(++step, state); }, 0},
+      {"restore", "by hand, libcurl", [&] { bare.get(key, into); }, 4},
+      {"restore", "Cairn", [&] { saves.restore_latest(target); }, 4},
+      {"restore", "Cairn, HDF5", [&] { as_hdf5.restore_latest(target); }, 4},
+      {"blocked", "save_async into a directory", [&] { async(on_disk); }, 7, [] {},
        [&] { on_disk.wait(); }},
-      {"blocked", "save_async into a bucket", [&] { async(saves); }, 4, [] {},
+      {"blocked", "save_async into a bucket", [&] { async(saves); }, 7, [] {},
        [&] { saves.wait(); }},
   };
   std::vector<std::size_t> order(all.size());
