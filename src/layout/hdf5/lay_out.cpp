@@ -387,14 +387,16 @@ Skeleton lay_out(const NewFile& file) {
   if (!file.region) return Maker(file, 0).run();
   // Sizes do not depend on places. So a file whose region lies far off tells where it may begin.
   constexpr std::int64_t far_off = std::int64_t{1} << 52;
-  Maker first(file, far_off);
-  const auto begin = next_page(first.head_bytes(first.run()));
-  Maker second(file, begin);
-  auto made = second.run();
-  if (second.head_bytes(made) > begin) {
-    throw Error(Code::internal, cat("HDF5 put something into the region at ", begin));
-  }
-  return made;
+  auto begin = file.region->guess > 0 ? file.region->guess : far_off;
+  for (int tries = 0; tries < 3; ++tries) try {
+      Maker maker(file, begin);
+      auto made = maker.run();
+      if (begin == std::exchange(begin, next_page(maker.head_bytes(made)))) return made;
+    } catch (const Error& error) {  // something lies in a region that begins too early
+      if (error.code() != Code::internal || begin == far_off) throw;
+      begin = far_off;
+    }
+  throw Error(Code::internal, cat("HDF5 put something into the region at ", begin));
 }
 
 }  // namespace cairn::hdf5

@@ -53,6 +53,7 @@ struct NewFile {
   struct Region {
     std::vector<std::int64_t> places;  ///< by dataset
     std::int64_t bytes = 0;
+    std::int64_t guess = 0;  ///< where it begins, perhaps: if that is right, it takes half the time
   };
   std::optional<Region> region = std::nullopt;
 };

@@ -73,6 +73,7 @@ class NewHdf5 {
       auto& region = file_.region.emplace();
       for (const auto begin : plan.begins) region.places.push_back(begin - plan.region);
       if (!plan.file_bytes.empty()) region.bytes = plan.file_bytes.front();
+      region.guess = plan.region;
     }
     if (ranges_bytes > 0) {
       file_.codec = plan.encoding->codec;
