@@ -39,11 +39,11 @@ struct Slot {
 };
 
 // As a header has it: four bytes, the highest first, in base 64.
-std::string checksum_header(std::span<const std::byte> bytes) {
+std::string checksum_text(std::span<const std::byte> bytes) {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const auto crc = std::uint64_t{crc32c(bytes)} << 4;  // 36 bits are six digits
-  std::string text = "x-amz-checksum-crc32c: ";
+  std::string text;
   for (int shift = 30; shift >= 0; shift -= 6) text += digits[crc >> shift & 63];
   return text + "==";
 }
@@ -83,7 +83,7 @@ struct BareBucket::Impl {
   const std::size_t part_bytes;
   CURLM* multi = nullptr;
   std::vector<Slot> slots = {};
-  curl_slist* headers = nullptr;
+  curl_slist *headers = nullptr, *checked = nullptr;
 
   void prepare(Slot& slot, const std::string& path, const char* method) const {
     ::curl_easy_reset(slot.easy);
@@ -139,12 +139,13 @@ struct BareBucket::Impl {
       if (!any) check(::curl_multi_poll(multi, nullptr, 0, 1000, nullptr));
     }
   }
-  std::string post(const std::string& path, const std::string& text) {
+  std::string post(const std::string& path, const std::string& text, bool checks = false) {
     std::string answer;
     all_parts(
         1,
         [&](Slot& slot) {
           prepare(slot, path, "POST");
+          if (checks) set(slot.easy, CURLOPT_HTTPHEADER, checked);
           send(slot, std::as_bytes(std::span(text)));
         },
         [&](Slot& slot) { answer = slot.text; });
@@ -158,6 +159,8 @@ BareBucket::BareBucket(std::string url, std::size_t part_bytes, std::size_t conn
   ::curl_global_init(CURL_GLOBAL_DEFAULT);
   impl_->multi = ::curl_multi_init();
   impl_->headers = ::curl_slist_append(nullptr, "Expect:");
+  impl_->checked = ::curl_slist_append(nullptr, "Expect:");
+  impl_->checked = ::curl_slist_append(impl_->checked, "x-amz-checksum-algorithm: CRC32C");
   if (!impl_->multi || !impl_->headers) throw std::bad_alloc();
   impl_->slots.resize(connections);
   for (auto& slot : impl_->slots) {
@@ -173,17 +176,18 @@ BareBucket::~BareBucket() {
   }
   ::curl_multi_cleanup(impl_->multi);
   ::curl_slist_free_all(impl_->headers);
+  ::curl_slist_free_all(impl_->checked);
 }
 
 void BareBucket::put(const std::string& key, std::span<const std::byte> bytes, bool checks) {
   auto& self = *impl_;
-  const auto begun = self.post(key + "?uploads=", "");
+  const auto begun = self.post(key + "?uploads=", "", checks);
   const std::string before = "<UploadId>";
   const auto at = begun.find(before);
   if (at == begun.npos) fail("no upload is begun");
   const auto id =
       begun.substr(at + before.size(), begun.find('<', at + before.size()) - at - before.size());
-  std::vector<std::string> tags(self.parts_of(bytes.size()));
+  std::vector<std::string> tags(self.parts_of(bytes.size())), checksums(tags.size());
   self.all_parts(
       tags.size(),
       [&](Slot& slot) {
@@ -194,7 +198,9 @@ void BareBucket::put(const std::string& key, std::span<const std::byte> bytes, b
         const auto part = bytes.subspan(begin, std::min(self.part_bytes, bytes.size() - begin));
         if (checks) {
           slot.headers = ::curl_slist_append(nullptr, "Expect:");
-          slot.headers = ::curl_slist_append(slot.headers, checksum_header(part).c_str());
+          checksums[slot.number] = checksum_text(part);
+          slot.headers = ::curl_slist_append(
+              slot.headers, ("x-amz-checksum-crc32c: " + checksums[slot.number]).c_str());
           set(slot.easy, CURLOPT_HTTPHEADER, slot.headers);
         }
         self.send(slot, part);
@@ -205,8 +211,10 @@ void BareBucket::put(const std::string& key, std::span<const std::byte> bytes, b
       });
   std::string text = "<CompleteMultipartUpload>";
   for (std::size_t i = 0; i < tags.size(); ++i) {
-    text += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + tags[i] +
-            "</ETag></Part>";
+    text +=
+        "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + tags[i] + "</ETag>";
+    if (checks) text += "<ChecksumCRC32C>" + checksums[i] + "</ChecksumCRC32C>";
+    text += "</Part>";
   }
   self.post(key + "?uploadId=" + id, text + "</CompleteMultipartUpload>");
 }
