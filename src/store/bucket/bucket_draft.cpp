@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/bucket/bucket_records.hpp"
 #include "store/bucket/shared_objects.hpp"
 #include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
@@ -48,8 +49,12 @@ class EndedFile : public io::File {
 class BucketDraft : public DraftFiles {
  public:
   BucketDraft(std::shared_ptr<io::FileSystem> files, BucketFiles& bucket, std::string prefix,
-              const DraftId& id, Format format)
+              io::Path records, const DraftId& id, Format format)
       : files_(std::move(files)),
+        bucket_(bucket),
+        records_(std::move(records)),
+        leaves_records_(id.records != 0),
+        slot_(static_cast<int>(id.slot)),
         shared_(std::make_shared<SharedObjects>(bucket)),
         prefix_(std::move(prefix)),
         format_(format_of(format)),
@@ -91,8 +96,19 @@ class BucketDraft : public DraftFiles {
   void adopt(const io::Path& data, int to) const override { files_->rename(data, path(to)); }
   int count_with(int data_files) const override { return data_files + 1; }
   void set_num_files(int count) override { count_ = count; }
-  void record(int, int, std::string_view) const override {}
-  const char* left_behind() const override { return "removes it"; }
+  void record(int writer, int writers, std::string_view bytes) const override {
+    if (!may_be_completed() || std::ssize(bytes) > most_record_bytes) return;
+    const auto path = records_ / record_name(slot_, writer, writers);
+    bucket_.client()->put(BucketFiles::key_of(path), std::as_bytes(std::span(bytes)));
+  }
+  const char* left_behind() const override {
+    return may_be_completed() ? "completes it, if the bytes of all ranks were written"
+                              : "removes it";
+  }
+  // Uploads of several ranks end with the job that has begun them.
+  bool may_be_completed() const {
+    return leaves_records_ && format_.has_data_files() && !shared_->any();
+  }
   void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
   void committed() const override {}
   bool names_data() const override { return false; }
@@ -104,7 +120,13 @@ class BucketDraft : public DraftFiles {
     return format_.has_data_files() ? save_id(commit::uuid_text(uuid_)) : "";
   }
 
+  static constexpr std::int64_t most_record_bytes = std::int64_t{64} << 20;  // Requests::get()
+
   std::shared_ptr<io::FileSystem> files_;
+  BucketFiles& bucket_;
+  io::Path records_;
+  bool leaves_records_;
+  int slot_;
   std::shared_ptr<SharedObjects> shared_;  // with the copies of this draft
   io::Pace* pace_ = nullptr;
   std::string prefix_;
@@ -117,8 +139,13 @@ class BucketDraft : public DraftFiles {
 
 std::unique_ptr<DraftFiles> make_bucket_draft(std::shared_ptr<io::FileSystem> files,
                                               BucketFiles& bucket, std::string prefix,
-                                              const DraftId& id, Format format) {
-  return std::make_unique<BucketDraft>(std::move(files), bucket, std::move(prefix), id, format);
+                                              io::Path records, const DraftId& id, Format format) {
+  return std::make_unique<BucketDraft>(std::move(files), bucket, std::move(prefix),
+                                       std::move(records), id, format);
+}
+
+bool may_be_completed(const DraftFiles& draft) {
+  return static_cast<const BucketDraft&>(draft).may_be_completed();
 }
 
 SharedObjects& shared_objects(const DraftFiles& draft) {

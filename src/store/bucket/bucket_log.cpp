@@ -172,12 +172,17 @@ commit::Uuid BucketLog::next_uuid() {
 }
 
 void BucketLog::commit(std::int64_t step, const std::string& uuid) {
+  if (commit::parse_uuid(uuid).high != me_) {
+    const MutexLock guard(mutex_);
+    completed_.insert(uuid);
+  }
   change([&](auto& log) {
     auto& there = log.uuid[step];
     if (commit::is_uuid(there)) log.dead.push_back(there);
     there = uuid;
+    const auto save = commit::parse_uuid(uuid);
     for (auto& [owner, last] : log.owners) {
-      if (owner == me_) last = std::max(last, commit::parse_uuid(uuid).low);
+      if (owner == save.high) last = std::max(last, save.low);
     }
   });
 }
@@ -197,14 +202,31 @@ std::map<std::int64_t, std::string> BucketLog::retire(const std::vector<std::int
 
 void BucketLog::are_gone(const std::vector<std::string>& uuids) {
   const MutexLock guard(mutex_);
-  std::erase_if(contents_.dead,
-                [&](const auto& one) { return std::ranges::count(uuids, one) > 0; });
+  std::erase_if(contents_.dead, [&](const auto& one) {
+    return std::ranges::count(uuids, one) > 0 && !completed_.contains(one);
+  });
   has_news_ = has_news_ || !uuids.empty();
 }
 
 void BucketLog::failed(const std::string& uuid) {
   const MutexLock guard(mutex_);
   contents_.dead.push_back(uuid);
+}
+
+void BucketLog::withdraw(const std::string& uuid) {
+  change([&](auto& log) {
+    if (std::ranges::count(log.dead, uuid) == 0) log.dead.push_back(uuid);
+  });
+}
+
+bool BucketLog::may_be_completed(std::string_view uuid, std::int64_t step) const {
+  if (!commit::is_uuid(uuid)) return false;
+  const auto save = commit::parse_uuid(uuid);
+  const MutexLock guard(mutex_);
+  return !contents_.uuid.contains(step) && std::ranges::count(contents_.dead, uuid) == 0 &&
+         std::ranges::any_of(contents_.owners, [&](const auto& one) {
+           return one.first == save.high && save.low > one.second;
+         });
 }
 
 bool BucketLog::knows(std::string_view uuid) const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,14 +56,20 @@ class BucketLog {
   void take_numbers(const Contents& there);
   /// The uuid of this owner's next save.
   commit::Uuid next_uuid();
-  /// Commits a save; one that it replaces is dead. Throws as change() does.
+  /// Commits a save, of this owner or a former one; one that it replaces is dead. Throws as
+  /// change() does.
   void commit(std::int64_t step, const std::string& uuid);
   /// These steps do not count any more. Returns the uuids of their saves, which are dead.
   std::map<std::int64_t, std::string> retire(const std::vector<std::int64_t>& steps);
   /// Nothing is left of these dead saves: what comes with such a uuid was copied back.
   void are_gone(const std::vector<std::string>& uuids);
-  /// A save that nobody completes; it is dead unless it counts.
+  /// A save that nobody completes; it is dead unless it counts. withdraw(): makes sure that no
+  /// later owner does; throws as change() does.
   void failed(const std::string& uuid);
+  void withdraw(const std::string& uuid);
+  /// Whether a save of this step, all of which a former owner has written, may be completed: that
+  /// owner has committed nothing after it and has not withdrawn it, and the step does not count.
+  bool may_be_completed(std::string_view uuid, std::int64_t step) const;
   bool is_dead(std::string_view uuid) const;
   /// Whether it is one of the last owners' saves.
   bool knows(std::string_view uuid) const;
@@ -86,6 +93,8 @@ class BucketLog {
   std::optional<std::pair<Contents, std::string>> unsure_ CAIRN_GUARDED_BY(mutex_);
   void settle() CAIRN_REQUIRES(mutex_);
   const std::uint64_t me_ = commit::random_uuid().high;
+  // Saves of former owners, which may still put objects of them.
+  std::set<std::string, std::less<>> completed_ CAIRN_GUARDED_BY(mutex_);
   std::uint64_t given_saves_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::string tag_ CAIRN_GUARDED_BY(mutex_);  // empty: there is no log
   bool is_damaged_ CAIRN_GUARDED_BY(mutex_) = false;

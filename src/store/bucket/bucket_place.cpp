@@ -82,7 +82,7 @@ bool BucketPlace::is_new(std::int64_t step, const std::vector<bucket::Object>& o
          });
 }
 
-void BucketPlace::has_index(std::int64_t step, std::uint64_t tag) {
+void BucketPlace::has_index(std::int64_t step, std::uint64_t tag) const {
   const MutexLock guard(mutex_);
   indexes_[step] = tag;
 }

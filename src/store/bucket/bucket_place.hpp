@@ -45,7 +45,7 @@ class BucketPlace {
   /// was put before it.
   bool is_new(std::int64_t step, const std::vector<bucket::Object>&) const;
   /// The step has this index now, by BucketFiles::number_of its tag.
-  void has_index(std::int64_t step, std::uint64_t tag);
+  void has_index(std::int64_t step, std::uint64_t tag) const;
   /// Whether an index of this step is among these, and somebody has brought it: no list names it,
   /// and no dead save has left it.
   bool is_beside(std::int64_t step, const std::vector<bucket::Object>&) const;
@@ -69,7 +69,7 @@ class BucketPlace {
   BucketFiles& files_;
   const BucketLog& log_;
   mutable Mutex mutex_;
-  std::map<std::int64_t, std::uint64_t> indexes_ CAIRN_GUARDED_BY(mutex_);
+  mutable std::map<std::int64_t, std::uint64_t> indexes_ CAIRN_GUARDED_BY(mutex_);
   mutable std::set<std::int64_t> beside_ CAIRN_GUARDED_BY(mutex_);
 };
 

@@ -2,9 +2,9 @@
 // (lease.hpp), and .cairn/log.NAME the numbers that were given and the steps that count. The log's
 // conditional put is the commit, and the fence: a new owner puts the log first, after which the put
 // of a former one fails, however late it comes. Data and index are put before it; an index that no
-// log names does not count. Recovery removes what the log proves to be of a dead save, an
-// unfinished one, too, which is never completed. Anything else was brought, and stays until a save
-// of its step.
+// log names does not count. Recovery completes what all writers have left records of, and removes
+// what the log proves to be of a dead save. Anything else was brought, and stays until a save of its
+// step.
 //
 // No two saves put objects of equal bytes, so a tag tells whose an object is: a data file ends with
 // its save's id, and metadata and index hold it. What is removed was listed before a look, or a
@@ -23,6 +23,8 @@
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
 #include "store/bucket/bucket_place.hpp"
+#include "store/bucket/bucket_records.hpp"
+#include "store/bucket/bucket_recovery.hpp"
 #include "store/bucket/lease.hpp"
 #include "store/bucket/put_new.hpp"
 #include "store/bucket/shared_objects.hpp"
@@ -138,15 +140,18 @@ class BucketStore : public Store {
     policy_.read_only = true;
   }
   void leave(bool) override {}
-  // Removes what belongs to no step that counts. Of a step that counts everything stays, since its
-  // index may be lost or damaged, and a former owner may still put one over it, of a save whose
-  // data are complete.
   Recovered recover(const Readers& readers) const override {
-    Recovered found;
-    run_and_agree(readers.group, [&] {
-      if (readers.root()) found = recover_alone();
-    });
-    return found;
+    const auto complete = [&](const Candidate& one) {
+      DraftId id{.step = one.save.step, .sequence = one.meta.sequence};
+      id.uuid = commit::parse_uuid(one.save.uuid);
+      id.data_files = one.data_files;
+      id.num_files = one.save.num_files;
+      Prepared save{draft_of(id, Format::bundle), one.meta};
+      commit(save, one.data_files, {one.tensors, {}});
+    };
+    return BucketRecovery{place_,  files_, log_, at_, policy_.read_only, [&] { check_owner(); },
+                          complete}
+        .run(readers);
   }
   void begin(Recovered found, const SizesOfSteps&) override {
     auto entries = read_catalog();
@@ -173,7 +178,6 @@ class BucketStore : public Store {
     DraftId id{.sequence = last_number_ + 1, .uuid = log_.next_uuid()};
     id.data_files = data_files;
     id.num_files = is_one_object() ? 1 : data_files + 1;
-    id.records = 0;
     return id;
   }
   void use(const DraftId& id) override { last_number_ = id.sequence; }
@@ -191,6 +195,8 @@ class BucketStore : public Store {
     }
     auto id = offer(intent.data_files);
     id.step = intent.step;
+    id.records = intent.records;
+    id.slot = intent.slot;
     // A listing may be older than what this owner has put.
     std::set<std::int64_t> taken;
     if (const auto failed = failed_.find(id.step); failed != failed_.end()) taken = failed->second;
@@ -217,18 +223,19 @@ class BucketStore : public Store {
     intent.sequence < 0 ? use(id) : void(id.sequence = intent.sequence);
     return join(id);
   }
-  Draft join(const DraftId& id) const override {
-    const auto prefix = place_.prefix(id.step);
-    return {make_bucket_draft(place_.files, files_, prefix.string(), id, policy_.format), id,
-            policy_.format, prefix};
-  }
+  Draft join(const DraftId& id) const override { return draft_of(id, policy_.format); }
   void remove_untaken(const Draft&, int, int) const override {}
   std::optional<io::FileId> publish(Prepared& save, int data_files, JoinedEntries joined,
                                     const std::optional<CatalogEntry>&) override {
+    commit(save, data_files, std::move(joined));
+    return std::nullopt;
+  }
+  void commit(Prepared& save, int data_files, JoinedEntries joined) const {
     const auto& draft = save.draft;
     auto& shared = shared_objects(draft.files());
     std::optional<Sealed> sealed;  // of a bundle
-    if (is_one_object()) {
+    const auto& format = format_of(draft.format());
+    if (!format.has_data_files()) {
       const auto read = [&](std::int64_t at, auto bytes) { shared.read_tail(at, bytes); };
       shared.write_tail(seal_hdf5(read, std::move(joined.tensors), &save.meta));
     } else {
@@ -252,7 +259,7 @@ class BucketStore : public Store {
     // one that has replaced that of a step that counts needs its data.
     bool may_count = log_.counts(draft.step());
     try {
-      const auto path = format_of(policy_.format).main_file(draft.prefix());
+      const auto path = format.main_file(draft.prefix());
       const auto tag = sealed ? put_new_(draft, path, sealed->index.whole())
                               : put_new_(draft, path, [&](const bucket::Condition& condition) {
                                   return shared.complete_enclosed(condition, draft.uuid());
@@ -268,19 +275,24 @@ class BucketStore : public Store {
                   "When the server answers again, the next save or job finds out.")
           .at(draft.prefix().string());
     }
-    return std::nullopt;
   }
   void committed(const Prepared& save, bool, const std::optional<io::FileId>&,
                  bool is_new) override {
     history_.committed(entry_of(save), is_new);
   }
-  // Nobody completes a save that no log names, so it is gone even if its objects stay; a later save
-  // of the step removes them, or the next owner. Objects of these names may be another owner's by
-  // now: then nothing is removed.
+  // Nobody completes a save that the log says is dead, so it is gone even if its objects stay; a
+  // later save of the step removes them, or the next owner. Objects of these names may be another
+  // owner's by now: then nothing is removed.
   Withdrawn withdraw(const Draft& draft) override {
     failed_[draft.step()].insert(draft.id().num_files);
     log_.failed(draft.uuid());
+    auto done = Withdrawn::gone;
     try {
+      if (may_be_completed(draft.files())) {
+        done = Withdrawn::stays;
+        log_.withdraw(draft.uuid());
+        done = Withdrawn::gone;
+      }
       shared_objects(draft.files()).abort();
       auto objects = at_.objects_of(draft.step());
       std::erase_if(objects, [&](const auto& one) {
@@ -293,7 +305,7 @@ class BucketStore : public Store {
       if (error.code() == Code::busy) return Withdrawn::not_ours;
       log(LogLevel::warning, cat("objects of a save that failed stay: ", error.what()));
     }
-    return Withdrawn::gone;
+    return done;
   }
   void spoil(bool) override {}  // a late put has another generation
 
@@ -352,54 +364,11 @@ class BucketStore : public Store {
  private:
   // Whether checkpoints are saved as one object, which is both index and data.
   bool is_one_object() const { return !format_of(policy_.format).has_data_files(); }
-  // The last put of a former owner may come between the two; of another owner, the lease tells.
-  void take_log() const {
-    constexpr int most_tries = 3;
-    for (int tries = 1;; ++tries) try {
-        if (log_.read()) return log_.take_numbers({});
-        log_.tell_if_damaged();
-        // Owners put a list before anything else. So what is there was brought from elsewhere, or
-        // somebody has removed the list: what is not whole is of a save that has failed, perhaps.
-        BucketLog::Contents brought;
-        for (const auto& one : look_at_steps(place_, at_.steps_there())) {
-          if (!one.damage.empty() && !one.unreadable) continue;
-          brought.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
-          brought.given = std::max(brought.given, one.save.sequence);
-        }
-        return log_.take_numbers(brought);
-      } catch (const Error& error) {
-        check_owner();
-        if (error.code() != Code::busy || tries == most_tries) throw;
-      }
-  }
-  Recovered recover_alone() const {
-    Recovered found;
-    // The fence comes first: from here on no former owner commits, and what it has begun may go.
-    if (!policy_.read_only) {
-      take_log();
-    } else if (!log_.read()) {
-      log_.tell_if_damaged();
-      return found;
-    }
-    const auto debris = at_.debris();
-    const auto key = BucketFiles::key_of(place_.directory) + '/';
-    const auto tell = [&](const std::string& of, const char* why) {
-      found.removed.push_back({of.substr(key.size()), false, why, {}, true});
-    };
-    for (const auto& upload : debris.uploads) tell(upload.key, "an upload that was not completed");
-    for (const auto& one : debris.dead) tell(one.key, "its checkpoint does not count");
-    if (!debris.kept.empty()) {
-      log(LogLevel::warning,
-          cat("objects in ", place_.directory.string(), " (", debris.kept.size(), ", such as ",
-              debris.kept.front().key.substr(key.size()),
-              ") belong to no checkpoint that counts, and no save of Cairn's has left them: they "
-              "stay. cairn ls names the checkpoints among them"));
-    }
-    if (policy_.read_only || found.removed.empty()) return found;
-    log_.require_own();
-    for (const auto& upload : debris.uploads) files_.client()->abort(upload);
-    at_.remove(debris.dead);
-    return found;
+  Draft draft_of(const DraftId& id, Format format) const {
+    const auto prefix = place_.prefix(id.step);
+    auto draft = make_bucket_draft(place_.files, files_, prefix.string(), records_directory(place_),
+                                   id, format);
+    return {std::move(draft), id, format, prefix};
   }
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
@@ -479,9 +448,9 @@ class BucketStore : public Store {
   std::map<std::int64_t, Replaced> crowded_;
   // Of steps whose saves have failed: the counts in the names of objects that may lie there.
   std::map<std::int64_t, std::set<std::int64_t>> failed_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   // Steps whose index somebody has brought, and a save may replace.
-  std::set<std::int64_t> brought_ CAIRN_GUARDED_BY(mutex_);
+  mutable std::set<std::int64_t> brought_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace

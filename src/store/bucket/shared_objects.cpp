@@ -150,6 +150,11 @@ void SharedObjects::enclose(int number, const io::Path& path, FileEnds ends) {
   one.ends = std::move(ends);
 }
 
+bool SharedObjects::any() const {
+  const MutexLock guard(mutex_);
+  return !all_.empty();
+}
+
 std::string SharedObjects::tell() const {
   const MutexLock guard(mutex_);
   std::string told;

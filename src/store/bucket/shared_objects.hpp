@@ -27,6 +27,7 @@ class SharedObjects {
   /// Rank 0. If it throws, nothing stays begun. `mark`: of the objects (Requests::put).
   void begin(const std::map<int, io::Path>& objects, const std::string& mark);
   // See DraftFiles.
+  bool any() const;
   std::string tell() const;
   void hear(std::string_view);
   /// See DraftFiles, of this object, which need not be begun.

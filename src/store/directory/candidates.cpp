@@ -69,34 +69,13 @@ void require_all_parts(const std::vector<bundle::PartRecord>& records, const std
   }
 }
 
-// Throws data_loss with the reason if the records do not make a whole save.
+// The same with the paths of the files.
 Candidate candidate_of(io::FileSystem& files, commit::Transaction save,
                        const std::vector<bundle::PartRecord>& records) {
-  require_all_parts(records, save.uuid);
-  Candidate candidate;
-  std::vector<StoredTensor> entries;
-  int data_files = 0;
-  for (const auto& record : records) {
-    for (const auto& tensor : record.tensors) {
-      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
-      entries.push_back(tensor);
-    }
-    // Only the first part has descriptions.
-    if (record.part == 0) candidate.meta = record.meta;
-  }
-  const auto& format = format_of(format_of_unfinished(files, save));
-  format.shape(save, 0);
-  save.num_files = records.front().num_files;
-  candidate.save = save;
-  // Throws for names that another version may have allowed.
-  descriptions::encode_new(candidate.meta.descriptions);
-  candidate.tensors = join_entries(entries, candidate.meta.gaps);
-  candidate.entries = std::move(entries);
-  if (auto why = format.refuses(data_files, save.num_files); !why.empty()) refuse(std::move(why));
-  if (!is_credible(save.num_files, std::ssize(candidate.entries))) {
-    refuse(cat(save.num_files, " data files, which is more than any save makes"));
-  }
-  for (int file = 0; file < data_files; ++file) {
+  format_of(format_of_unfinished(files, save)).shape(save, 0);
+  auto candidate = join_records(std::move(save), records);
+  save = candidate.save;
+  for (int file = 0; file < candidate.data_files; ++file) {
     // Writers may have given some files their final names before the job died.
     const auto path = io::exists(files, save.part(file)) ? save.part(file) : save.data(file);
     if (!io::exists(files, path)) refuse(cat("data file ", file, " is missing"));
@@ -336,6 +315,34 @@ class Search {
 };
 
 }  // namespace
+
+Candidate join_records(commit::Transaction save, const std::vector<bundle::PartRecord>& records) {
+  require_all_parts(records, save.uuid);
+  Candidate candidate;
+  std::vector<StoredTensor> entries;
+  auto& data_files = candidate.data_files;
+  for (const auto& record : records) {
+    for (const auto& tensor : record.tensors) {
+      for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
+      entries.push_back(tensor);
+    }
+    // Only the first part has descriptions.
+    if (record.part == 0) candidate.meta = record.meta;
+  }
+  save.num_files = records.front().num_files;
+  // Throws for names that another version may have allowed.
+  descriptions::encode_new(candidate.meta.descriptions);
+  candidate.tensors = join_entries(entries, candidate.meta.gaps);
+  candidate.entries = std::move(entries);
+  if (auto why = format_of(save).refuses(data_files, save.num_files); !why.empty()) {
+    refuse(std::move(why));
+  }
+  if (!is_credible(save.num_files, std::ssize(candidate.entries))) {
+    refuse(cat(save.num_files, " data files, which is more than any save makes"));
+  }
+  candidate.save = std::move(save);
+  return candidate;
+}
 
 std::optional<Error> check_share(const Location& place, const Readers& readers,
                                  const std::vector<std::string>& paths,

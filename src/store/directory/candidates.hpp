@@ -8,6 +8,7 @@
 
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
+#include "layout/bundle/part_record.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/location.hpp"
 
@@ -20,6 +21,7 @@ struct Candidate {
   std::vector<StoredTensor> entries;  ///< as the writers left them: what is checked
   std::vector<StoredTensor> tensors;  ///< of the index
   std::vector<std::string> paths;     ///< of the data files, where they are now
+  int data_files = 0;
 };
 
 /// Saves that are not completed.
@@ -37,6 +39,10 @@ struct Undecided {
   void add_unfinished(const std::string& entry, std::optional<std::int64_t> step,
                       const std::string& why);
 };
+
+/// What these records of one save make, without paths. `save` has what names it. Throws data_loss
+/// with the reason if they do not make a whole save.
+Candidate join_records(commit::Transaction save, const std::vector<bundle::PartRecord>&);
 
 /// Rank 0. What may be completed, in the order in which it was to be committed: nothing has been
 /// committed after it. An owner takes unfinished saves out of the hands of their jobs first (keep);

@@ -104,6 +104,8 @@ TEST_P(Requests, OfASteadySaveAreFew) {
     } else {
       EXPECT_EQ(take("put " + data(rank)), 1) << text_of(lines);
     }
+    const auto records = take("put run/.cairn/records.ckpt/");
+    EXPECT_EQ(records, job.async ? 1 : 0) << text_of(lines);
     if (rank == 0) {
       EXPECT_EQ(take("put " + data(ranks)), 1) << "what belongs to no rank";
       EXPECT_EQ(take(cat("put run/ckpt-", saves, ".index")), 1);

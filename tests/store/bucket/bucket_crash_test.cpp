@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
+#include <mutex>
 
 #include "store/bucket/bucket_kit.hpp"
 #include "support/rounds.hpp"
@@ -264,11 +265,104 @@ TEST(BucketMessages, OfWhatIsLeftBehindAndOfFrozenTensors) {
     job.manager.save_async(20, job.state);
   }
   EXPECT_THAT(told, test::Says("frozen tensors are written in full: "));
-  EXPECT_THAT(told, test::Says("The next manager that saves in /run removes it."));
-  std::string wrong;
-  EXPECT_EQ(look_at_bucket(server, 8, wrong).size(), 1u);
-  EXPECT_EQ(wrong, "");
+  EXPECT_THAT(told, test::Says("The next manager that saves in /run completes it, if the bytes of "
+                               "all ranks were written."));
   set_log_sink({});
+}
+
+class BucketWritten : public testing::Test {
+ protected:
+  BucketWritten() {
+    set_log_sink([this](LogLevel, std::string_view line) {
+      const std::lock_guard guard(mutex_);
+      told_.append(line) += '\n';
+    });
+  }
+  ~BucketWritten() override { set_log_sink({}); }
+
+  // A job of three ranks ends when all have written step 20, or have seen it fail.
+  void save(const ManagerOptions& options, Storage storage, bool waits) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      StoryJob job(group, options, 3, storage);
+      job.save(10, 1);
+      job.async = true;
+      job.save(20, 2);
+      if (!waits) return;
+      try {
+        job.manager.wait();
+        ADD_FAILURE() << "it did not fail";
+      } catch (const Error& error) {
+        const std::lock_guard guard(mutex_);
+        told_.append(error.what()) += '\n';
+      }
+    });
+  }
+  std::map<std::int64_t, std::int64_t> found(Format format = Format::bundle) {
+    std::string wrong;
+    auto steps = look_at_bucket(server_, 3, wrong, format);
+    EXPECT_EQ(wrong, "");
+    return steps;
+  }
+
+  const std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
+  std::mutex mutex_;
+  std::string told_;
+};
+
+using Steps = std::map<std::int64_t, std::int64_t>;
+
+// By a manager of another format, too.
+TEST_F(BucketWritten, IsCompletedByTheNextOwner) {
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    const auto server = std::make_shared<BucketServer>();
+    save(options_in(server), Storage::automatic, false);
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong, format), (Steps{{10, 1}, {20, 2}}));
+    EXPECT_EQ(wrong, "");
+    EXPECT_THAT(told_, test::Says("completed the save of step 20"));
+    EXPECT_EQ(server->connect()->list("run/.cairn/records.ckpt/", "").objects.size(), 0u);
+  }
+}
+
+// Nobody but the job that has begun them knows all parts.
+TEST_F(BucketWritten, IsRemovedIfRanksShareObjects) {
+  save(options_in(server_), Storage::dense, false);
+  EXPECT_THAT(told_, test::Says("The next manager that saves in /run removes it."));
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+}
+
+TEST_F(BucketWritten, IsNotCompletedIfDamaged) {
+  save(options_in(server_), Storage::automatic, false);
+  const auto client = server_->connect();
+  const std::string key = "run/ckpt-20.data-00001-of-00004";
+  auto bytes = client->get(key)->bytes;
+  bytes[100] ^= 1;
+  client->put(key, std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
+                                "completed: "));
+}
+
+TEST_F(BucketWritten, IsNotCompletedIfItHasFailed) {
+  server_->set_observer([](const std::string& request, bool) {
+    if (request == "put run/ckpt-20.index") throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+}
+
+// If not even that reaches the server, the error says what may happen.
+TEST_F(BucketWritten, IsToldIfItMayStillBeCompleted) {
+  bool is_down = false;
+  server_->set_observer([&](const std::string& request, bool changes) {
+    is_down |= request == "put run/ckpt-20.index";
+    if (is_down && changes) throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_THAT(told_, test::Says("a restart may still complete it"));
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 2}}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, BucketCrash, testing::ValuesIn(bucket_stories()),

@@ -1,0 +1,82 @@
+#include "store/bucket/bucket_records.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/text.hpp"
+#include "cairn/log.hpp"
+#include "layout/bundle/part_record.hpp"
+#include "store/directory/catalog.hpp"
+
+namespace cairn {
+
+io::Path records_directory(const Location& place) {
+  const auto& naming = place.naming;
+  return place.directory / commit::private_directory_name /
+         cat(naming.numbered ? "records." : "records-single.", naming.name);
+}
+
+std::string record_name(int slot, int writer, int writers) {
+  return cat(slot, '.', writer, "-of-", writers);
+}
+
+namespace {
+
+std::vector<bucket::Object> records_there(const Location& place, BucketFiles& files) {
+  return files.client()->list(BucketFiles::key_of(records_directory(place)) + '/', "").objects;
+}
+
+// By the uuid of their save. One that is not whole, or gone by now, tells of none.
+std::map<std::string, std::vector<bundle::PartRecord>> read_records(const Location& place,
+                                                                    BucketFiles& files,
+                                                                    const BucketLog& log) {
+  std::map<std::string, std::vector<bundle::PartRecord>> by_save;
+  for (const auto& one : records_there(place, files)) try {
+      const auto got = files.client()->get(one.key);
+      if (!got) continue;
+      auto record = bundle::decode_part_record(got->bytes);
+      if (log.may_be_completed(record.uuid, record.meta.step)) {
+        by_save[record.uuid].push_back(std::move(record));
+      }
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss) throw;
+    }
+  return by_save;
+}
+
+}  // namespace
+
+std::vector<Candidate> find_written(const Location& place, BucketFiles& files,
+                                    const BucketLog& log) {
+  std::vector<Candidate> found;
+  auto by_save = read_records(place, files, log);
+  if (by_save.empty()) return found;
+  std::int64_t last = 0;
+  for (const auto& one : look_at_steps(place, log.steps())) {
+    last = std::max(last, one.save.sequence);
+  }
+  for (const auto& [uuid, records] : by_save) try {
+      commit::Transaction save{place.directory, place.naming, records.front().meta.step, uuid};
+      auto candidate = join_records(std::move(save), records);
+      if (candidate.meta.sequence <= last) continue;
+      for (int file = 0; file < candidate.data_files; ++file) {
+        candidate.paths.push_back(candidate.save.data(file).string());
+      }
+      found.push_back(std::move(candidate));
+    } catch (const Error& error) {
+      if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
+      cairn::log(LogLevel::info, cat("save of step ", records.front().meta.step,
+                                     " did not finish: ", error.what()));
+    }
+  std::ranges::sort(found, {}, [](const auto& one) { return one.meta.sequence; });
+  return found;
+}
+
+void remove_records(const Location& place, BucketFiles& files) {
+  const auto there = records_there(place, files);
+  auto client = files.client();
+  for (const auto& one : there) client->remove(one.key, one.tag);
+}
+
+}  // namespace cairn

@@ -1,0 +1,126 @@
+#include "store/bucket/bucket_recovery.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cairn/error.hpp"
+#include "cairn/log.hpp"
+#include "group/collectives.hpp"
+#include "store/bucket/bucket_records.hpp"
+#include "store/directory/catalog.hpp"
+
+namespace cairn {
+
+// The last put of a former owner may come between the two; of another owner, the lease tells.
+// Returns whether there is a log.
+bool BucketRecovery::take_log() {
+  if (read_only) {
+    if (log.read()) return true;
+    log.tell_if_damaged();
+    return false;
+  }
+  constexpr int most_tries = 3;
+  for (int tries = 1;; ++tries) try {
+      if (log.read()) return log.take_numbers({}), true;
+      log.tell_if_damaged();
+      // Owners put a list before anything else. So what is there was brought from elsewhere, or
+      // somebody has removed the list: what is not whole is of a save that has failed, perhaps.
+      BucketLog::Contents brought;
+      for (const auto& one : look_at_steps(place, at.steps_there())) {
+        if (!one.damage.empty() && !one.unreadable) continue;
+        brought.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
+        brought.given = std::max(brought.given, one.save.sequence);
+      }
+      return log.take_numbers(brought), true;
+    } catch (const Error& error) {
+      check_owner();
+      if (error.code() != Code::busy || tries == most_tries) throw;
+    }
+}
+
+Recovered BucketRecovery::run(const Readers& readers) {
+  Recovered found;
+  bool has_log = false;
+  std::vector<Candidate> written;
+  run_and_agree(readers.group, [&] {
+    if (!readers.root()) return;
+    has_log = take_log();
+    // Without data of an unfinished save no record is read.
+    if (has_log && !at.debris().dead.empty()) written = find_written(place, files, log);
+  });
+  complete_written(readers, std::move(written), found);
+  run_and_agree(readers.group, [&] {
+    if (readers.root() && has_log) remove_debris(found);
+  });
+  return found;
+}
+
+// The ranks share the reading.
+void BucketRecovery::complete_written(const Readers& readers, std::vector<Candidate> written,
+                                      Recovered& found) {
+  std::int64_t count = std::ssize(written);
+  readers.group.all_reduce({&count, 1}, Group::Op::max);
+  for (std::int64_t i = 0; i < count; ++i) {
+    static const Candidate none;  // examine() sends the others rank 0's
+    const auto& candidate = readers.root() ? written[static_cast<std::size_t>(i)] : none;
+    std::string why;
+    const auto finding = examine(place, readers, candidate, why);
+    run_and_agree(readers.group, [&] {
+      if (!readers.root()) return;
+      const auto step = candidate.save.step;
+      if (finding != Soundness::whole) {
+        cairn::log(LogLevel::warning, cat("a save of step ", step,
+                                          ", which was written but not committed, is not "
+                                          "completed: ",
+                                          why));
+        return;
+      }
+      if (read_only) {
+        found.removed.push_back({candidate.save.index().filename().string(), true,
+                                 cat("step ", step, ": all its bytes are there")});
+        return;
+      }
+      complete(candidate);
+      found.any = true;
+      cairn::log(LogLevel::info,
+                 cat("completed the save of step ", step, ", whose job died before its commit"));
+    });
+  }
+}
+
+// Removes what belongs to no step that counts. Of a step that counts everything stays, since its
+// index may be lost or damaged, and a former owner may still put one over it, of a save whose data
+// are complete.
+void BucketRecovery::remove_debris(Recovered& found) const {
+  const auto key = BucketFiles::key_of(place.directory) + '/';
+  auto debris = at.debris();
+  std::erase_if(debris.dead, [&](const auto& object) {
+    return std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
+      const auto step = commit::parse_name(one.entry, place.naming).step;
+      return one.completes && step == at.step_of(object.key);
+    });
+  });
+  const auto tell = [&](const std::string& of, const char* why) {
+    found.removed.push_back({of.substr(key.size()), false, why, {}, true});
+  };
+  for (const auto& upload : debris.uploads) tell(upload.key, "an upload that was not completed");
+  for (const auto& one : debris.dead) tell(one.key, "its checkpoint does not count");
+  if (!debris.kept.empty()) {
+    cairn::log(
+        LogLevel::warning,
+        cat("objects in ", place.directory.string(), " (", debris.kept.size(), ", such as ",
+            debris.kept.front().key.substr(key.size()),
+            ") belong to no checkpoint that counts, and no save of Cairn's has left them: they "
+            "stay. cairn ls names the checkpoints among them"));
+  }
+  if (read_only || (found.removed.empty() && !found.any)) return;
+  log.require_own();
+  for (const auto& upload : debris.uploads) files.client()->abort(upload);
+  at.remove(debris.dead);
+  remove_records(place, files);
+}
+
+}  // namespace cairn
