@@ -44,16 +44,21 @@ bool BucketRecovery::take_log() {
 Recovered BucketRecovery::run(const Readers& readers) {
   Recovered found;
   bool has_log = false;
+  BucketPlace::Debris debris;
   std::vector<Candidate> written;
   run_and_agree(readers.group, [&] {
     if (!readers.root()) return;
     has_log = take_log();
+    if (!has_log) return;
+    debris = at.debris();
     // Without data of an unfinished save no record is read.
-    if (has_log && !at.debris().dead.empty()) written = find_written(place, files, log);
+    if (!debris.dead.empty()) written = find_written(place, files, log);
   });
   complete_written(readers, std::move(written), found);
   run_and_agree(readers.group, [&] {
-    if (readers.root() && has_log) remove_debris(found);
+    if (!readers.root() || !has_log) return;
+    if (found.any) debris = at.debris();
+    remove_debris(std::move(debris), found);
   });
   return found;
 }
@@ -71,19 +76,24 @@ void BucketRecovery::complete_written(const Readers& readers, std::vector<Candid
     run_and_agree(readers.group, [&] {
       if (!readers.root()) return;
       const auto step = candidate.save.step;
-      if (finding != Soundness::whole) {
+      const auto leave = [&](const std::string& reason) {
         cairn::log(LogLevel::warning, cat("a save of step ", step,
                                           ", which was written but not committed, is not "
                                           "completed: ",
-                                          why));
-        return;
-      }
+                                          reason));
+      };
+      if (finding != Soundness::whole) return leave(why);
       if (read_only) {
         found.removed.push_back({candidate.save.index().filename().string(), true,
                                  cat("step ", step, ": all its bytes are there")});
         return;
       }
-      complete(candidate);
+      try {
+        complete(candidate);
+      } catch (const Error& error) {  // somebody has brought an index of this step
+        if (error.code() != Code::already_exists) throw;
+        return leave(error.what());
+      }
       found.any = true;
       cairn::log(LogLevel::info,
                  cat("completed the save of step ", step, ", whose job died before its commit"));
@@ -94,9 +104,8 @@ void BucketRecovery::complete_written(const Readers& readers, std::vector<Candid
 // Removes what belongs to no step that counts. Of a step that counts everything stays, since its
 // index may be lost or damaged, and a former owner may still put one over it, of a save whose data
 // are complete.
-void BucketRecovery::remove_debris(Recovered& found) const {
+void BucketRecovery::remove_debris(BucketPlace::Debris debris, Recovered& found) const {
   const auto key = BucketFiles::key_of(place.directory) + '/';
-  auto debris = at.debris();
   std::erase_if(debris.dead, [&](const auto& object) {
     return std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
       const auto step = commit::parse_name(one.entry, place.naming).step;

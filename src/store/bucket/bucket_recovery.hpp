@@ -29,7 +29,7 @@ struct BucketRecovery {
  private:
   bool take_log();
   void complete_written(const Readers&, std::vector<Candidate>, Recovered&);
-  void remove_debris(Recovered&) const;
+  void remove_debris(BucketPlace::Debris, Recovered&) const;
 };
 
 }  // namespace cairn

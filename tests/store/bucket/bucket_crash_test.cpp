@@ -343,6 +343,16 @@ TEST_F(BucketWritten, IsNotCompletedIfDamaged) {
                                 "completed: "));
 }
 
+TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
+  save(options_in(server_), Storage::automatic, false);
+  const auto client = server_->connect();
+  const auto index = client->get("run/ckpt-10.index")->bytes;
+  client->put("run/ckpt-20.index", std::as_bytes(std::span(index)));
+  StoryJob job(serial_group(), options_in(server_), 3);
+  EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
+  EXPECT_THAT(told_, test::Says("step 20 is in /run, and does not count"));
+}
+
 TEST_F(BucketWritten, IsNotCompletedIfItHasFailed) {
   server_->set_observer([](const std::string& request, bool) {
     if (request == "put run/ckpt-20.index") throw Error(Code::io, "no connection");
