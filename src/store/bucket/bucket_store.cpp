@@ -3,8 +3,8 @@
 // conditional put is the commit, and the fence: a new owner puts the log first, after which the put
 // of a former one fails, however late it comes. Data and index are put before it; an index that no
 // log names does not count. Recovery completes what all writers have left records of, and removes
-// what the log proves to be of a dead save. Anything else was brought, and stays until a save of its
-// step.
+// what the log proves to be of a dead save. Anything else was brought, and stays until a save of
+// its step.
 //
 // No two saves put objects of equal bytes, so a tag tells whose an object is: a data file ends with
 // its save's id, and metadata and index hold it. What is removed was listed before a look, or a
@@ -94,6 +94,17 @@ struct Replaced {
 std::optional<Replaced> taken_from(std::map<std::int64_t, Replaced>& all, std::int64_t step) {
   auto taken = all.extract(step);
   return taken ? std::optional(std::move(taken.mapped())) : std::nullopt;
+}
+
+void require_replaceable(const Location& place, const History& history, const Intent& intent,
+                         const std::optional<CatalogEntry>& there) {
+  if (!there ||
+      (!is_pinned(place, *there) && (intent.may_overwrite || !history.is_taken(intent.step)))) {
+    return;
+  }
+  throw Error(Code::already_exists,
+              cat("step ", intent.step, " exists in ", place.directory.string()), "",
+              "Save another step, or set ManagerOptions::overwrite.");
 }
 
 // No commit could replace a checkpoint in another format, whose index has another name.
@@ -187,12 +198,7 @@ class BucketStore : public Store {
   Draft begin_save(const Intent& intent) override {
     check_owner();
     auto there = history_.copy_of(intent.step);
-    if (there &&
-        (is_pinned(place_, *there) || (history_.is_taken(intent.step) && !intent.may_overwrite))) {
-      throw Error(Code::already_exists,
-                  cat("step ", intent.step, " exists in ", place_.directory.string()), "",
-                  "Save another step, or set ManagerOptions::overwrite.");
-    }
+    require_replaceable(place_, history_, intent, there);
     auto id = offer(intent.data_files);
     id.step = intent.step;
     id.records = intent.records;
