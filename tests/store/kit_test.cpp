@@ -284,7 +284,7 @@ TEST_F(Bucket, ADeadOwnerIsWaitedForAloud) {
 // The former owner was stopped before its commit, and goes on when the step is another's.
 TEST_F(Bucket, AFormerOwnerTakesNothingOfTheSameStep) {
   StoreUser first(disk_);
-  auto begun = first.begin(20, "first");
+  auto begun = first.begin(20, "first", false, false);
   StoreUser second(disk_);
   second.save(20, "second");
   EXPECT_CAIRN_ERROR(first.commit(begun), Code::busy, "another owner");

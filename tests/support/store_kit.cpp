@@ -63,11 +63,13 @@ StoreUser::Begun StoreUser::write(Draft draft, const std::string& text) const {
   return begun;
 }
 
-StoreUser::Begun StoreUser::begin(std::int64_t step, const std::string& text, bool may_overwrite) {
+StoreUser::Begun StoreUser::begin(std::int64_t step, const std::string& text, bool may_overwrite,
+                                  bool records) {
   store_->history().apply_tidied();
   auto draft = store_->begin_save({.step = step,
                                    .data_files = 1,
                                    .bytes = static_cast<std::int64_t>(text.size()),
+                                   .records = records,
                                    .may_overwrite = may_overwrite});
   draft.descends_from(store_->history().head(), 1);
   return write(std::move(draft), text);
@@ -162,6 +164,18 @@ TEST_P(StoreKit, ASaveMayBeginWithoutALook) {
   owner.store().history().apply_tidied();
   EXPECT_THAT(owner.steps(), ElementsAre(40, 30));
   EXPECT_EQ(owner.read(40), "40");
+}
+
+TEST_P(StoreKit, WhatAllWritersHaveRecordedIsCompleted) {
+  {
+    StoreUser owner(*disk_);
+    owner.save(10, "ten");
+    owner.begin(20, "twenty");
+    owner.store().leave(true);
+  }
+  StoreUser next(*disk_);
+  EXPECT_EQ(next.steps(), (std::vector<std::int64_t>{20, 10}));
+  EXPECT_EQ(next.read(20), "twenty");
 }
 
 TEST_P(StoreKit, OfAnAbandonedSaveNothingStays) {

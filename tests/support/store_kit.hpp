@@ -54,7 +54,8 @@ class StoreUser {
     std::vector<StoredTensor> entries;
   };
   /// All stages but the commit.
-  Begun begin(std::int64_t step, const std::string& text, bool may_overwrite = false);
+  Begun begin(std::int64_t step, const std::string& text, bool may_overwrite = false,
+              bool records = true);
   void commit(Begun&);
 
  private:
