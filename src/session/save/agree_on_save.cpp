@@ -33,6 +33,12 @@ void require_options(Job& job) {
                 "Leave storage_limit_seconds at 0, or write with Writer::posix.");
   }
   if (job.options.read_only) return;
+  if (job.part_bytes > 0 && writer.writes_together()) {
+    throw Error(Code::unsupported, cat(writer.name(), " cannot write in ", job.directory.string()),
+                "it is in a bucket, of which MPI libraries know nothing",
+                "Use Writer::posix: there each rank sends parts of the same objects.")
+        .at(job.directory.string());
+  }
   const auto& rules = job.options.keep.keys;
   if (const auto why = why_not_by_key(job); !rules.empty() && !why.empty()) {
     throw Error(

@@ -5,6 +5,7 @@
 #include "cairn/sharded_save.hpp"
 #include "cairn/stop.hpp"
 #include "layout/hdf5/lay_out.hpp"
+#include "support/bucket_server.hpp"
 #include "support/memory_run.hpp"
 #include "support/says.hpp"
 
@@ -224,6 +225,37 @@ TEST(Options, NumbersHaveBounds) {
     test::expect_error(Code::invalid_argument, HasSubstr(one.name),
                        [&] { open(name, one.refused); });
   }
+}
+
+// When the manager is made, and not by the first save.
+TEST(Options, WhatABucketCannotHaveIsRefused) {
+  const auto server = std::make_shared<test::BucketServer>();
+  const auto refused = [&](const auto& says, auto change) {
+    ManagerOptions options;
+    options.write.file_system = server->files();
+    change(options);
+    test::expect_error(Code::unsupported, says,
+                       [&] { CheckpointManager(serial_group(), "/run", options); });
+  };
+  const auto with = [](Writer writer, Format format) {
+    return [=](ManagerOptions& options) {
+      options.write.writer = writer;
+      options.store.format = format;
+    };
+  };
+  refused(test::Says("Writer::mpi_io cannot write in /run"), with(Writer::mpi_io, Format::bundle));
+  if (!hdf5::available()) return;
+  for (const auto writer : {Writer::mpi_io, Writer::hdf5_collective}) {
+    refused(test::Says("cannot write in /run"), with(writer, Format::hdf5));
+  }
+  refused(test::Says("do not go with store.codec"), [](ManagerOptions& options) {
+    options.store.format = Format::hdf5;
+    options.store.codec = StoreCodec::deflate;
+  });
+  refused(test::Says("do not go with write.storage_limit_seconds"), [](ManagerOptions& options) {
+    options.store.format = Format::hdf5;
+    options.write.storage_limit_seconds = 5;
+  });
 }
 
 // -- groups that sharded_save shares
