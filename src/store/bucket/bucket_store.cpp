@@ -254,6 +254,8 @@ class BucketStore : public Store {
         auto bytes = own.bytes.whole();
         put_new_(draft, draft.path(own.file), bytes.empty() ? save_id(draft.uuid()) : bytes);
       }
+    } else {
+      shared.send_tail();
     }
     // What somebody has brought counts as it is until the new index is there.
     const bool is_brought = [&] {
@@ -276,6 +278,7 @@ class BucketStore : public Store {
     } catch (const Error& error) {
       if (error.code() == Code::busy || !may_count) throw;
       log_.failed(draft.uuid());  // unless it turns out to count
+      logged(place_, [&] { shared.abort(); });
       throw Error(Code::durability_unknown,
                   cat("whether step ", draft.step(), " is committed is not known"), error.what(),
                   "When the server answers again, the next save or job finds out.")

@@ -228,13 +228,10 @@ void SharedObjects::write_tail(const std::vector<commit::Patch>& patches) {
 }
 
 // A small object is put at once, since a part that another one follows has 5 MiB or more.
-std::optional<std::string> SharedObjects::complete_enclosed(const bucket::Condition& condition,
-                                                            const std::string& mark) {
+void SharedObjects::send_tail() {
   const MutexLock guard(mutex_);
   auto& one = enclosed();
   const auto tail = std::as_bytes(std::span(one.ends->tail));
-  auto client = files_.client();
-  std::optional<std::string> tag;
   if (one.upload.id.empty()) {
     auto& bytes = one.held.has_value() ? *one.held : one.held.emplace();
     if (bytes.empty()) {
@@ -243,17 +240,24 @@ std::optional<std::string> SharedObjects::complete_enclosed(const bucket::Condit
     }
     bytes.resize(static_cast<std::size_t>(one.ends->tail_offset));
     bytes.insert(bytes.end(), tail.begin(), tail.end());
-    tag = client->put(BucketFiles::key_of(one.path), bytes, condition, mark);
-  } else {
-    if (one.last == 0 || (std::ssize(one.tags) != one.last && !one.tags.contains(one.last + 1))) {
-      throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
-    }
-    if (!one.tags.contains(one.last + 1)) {
-      const auto sent = client->start_part(one.upload, one.last + 1, tail, crc32c(tail));
-      one.tags[one.last + 1] = client->finish_part(sent);
-    }
-    tag = client->complete(one.upload, one.tags, condition);
+    return;
   }
+  if (one.last == 0 || std::ssize(one.tags) != one.last) {
+    throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
+  }
+  auto client = files_.client();
+  const auto sent = client->start_part(one.upload, one.last + 1, tail, crc32c(tail));
+  one.tags[one.last + 1] = client->finish_part(sent);
+}
+
+std::optional<std::string> SharedObjects::complete_enclosed(const bucket::Condition& condition,
+                                                            const std::string& mark) {
+  const MutexLock guard(mutex_);
+  auto& one = enclosed();
+  auto client = files_.client();
+  auto tag = one.upload.id.empty()
+                 ? client->put(BucketFiles::key_of(one.path), one.held.value(), condition, mark)
+                 : client->complete(one.upload, one.tags, condition);
   if (tag) std::erase_if(all_, is_enclosed);
   return tag;
 }

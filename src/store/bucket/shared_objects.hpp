@@ -37,11 +37,12 @@ class SharedObjects {
                                  std::string end, io::Pace*);
   /// Rank 0. Throws already_exists if there is such an object. Leaves out one that is enclosed.
   void complete();
-  /// Rank 0, of the object that is enclosed: reads its tail, writes there, and makes the object.
-  /// complete_enclosed() returns what Requests::put() does, and may be called again if that is
-  /// nothing.
+  /// Rank 0, of the object that is enclosed: reads its tail, writes there, sends it once, and makes
+  /// the object. complete_enclosed() returns what Requests::put() does, and may be called again if
+  /// that is nothing.
   void read_tail(std::int64_t offset, std::span<std::byte>) const;
   void write_tail(const std::vector<commit::Patch>&);
+  void send_tail();
   std::optional<std::string> complete_enclosed(const bucket::Condition&, const std::string& mark);
   /// Those that are not complete.
   void abort();

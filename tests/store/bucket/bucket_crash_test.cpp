@@ -7,6 +7,7 @@
 #include <iostream>
 #include <mutex>
 
+#include "io/expect_error.hpp"
 #include "store/bucket/bucket_kit.hpp"
 #include "support/rounds.hpp"
 #include "support/says.hpp"
@@ -250,6 +251,35 @@ TEST_P(BucketCrash, WithAnAnswerThatIsLost) {
       ASSERT_EQ(opened, 1u);
     }
   }
+}
+
+// A save that replaces a step fails, and its job goes on.
+TEST(BucketUploads, OfASaveThatFailedDoNotStay) {
+  const auto server = std::make_shared<BucketServer>();
+  std::vector<std::string> parts;
+  server->set_observer([&](const std::string& request, bool) {
+    if (request.starts_with("part ")) parts.push_back(request);
+  });
+  StoryJob job(serial_group(), options_in(server, 0, Format::hdf5), 8);
+  job.save(10, 1);
+  ASSERT_GT(parts.size(), 2u);
+  const auto fails = [&](const std::string& what, Code code) {
+    server->set_observer([&](const std::string& request, bool) {
+      if (request == what) throw Error(Code::io, "no connection");
+    });
+    EXPECT_CAIRN_ERROR(job.save(10, 2), code, "no connection");
+    server->set_observer({});
+    EXPECT_TRUE(server->connect()->uploads("run/").empty()) << what;
+    job.manager.restore(10, job.state);
+    EXPECT_EQ(job.stamp, 1);
+  };
+  fails(parts.front(), Code::io);
+  fails(parts.back(), Code::io);  // the last one precedes what could commit
+  fails("complete run/ckpt-10.h5", Code::durability_unknown);
+  job.save(10, 3);
+  std::string wrong;
+  EXPECT_EQ(look_at_bucket(server, 8, wrong, Format::hdf5).at(10), 3);
+  EXPECT_EQ(wrong, "");
 }
 
 // What a directory would complete, and would share, is said before somebody relies on it.
