@@ -134,6 +134,11 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
     return Error(Code::not_found, cat("there is no bucket ", endpoint.bucket), words,
                  "Create it first: Cairn makes no buckets.");
   }
+  if (told.code == "NoSuchUpload") {
+    return Error(Code::io, cat("an upload to bucket ", endpoint.bucket, " is gone"), words,
+                 "A job that takes over ends uploads, and so may a rule of the bucket: let the "
+                 "other job end, or give the rule more days.");
+  }
   if (told.code == "RequestTimeTooSkewed") {
     return Error(Code::io, "this machine's clock differs too much from the server's", words,
                  "Set the clock.");

@@ -266,6 +266,10 @@ TEST(Bucket, ErrorsSayTheWayOut) {
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::invalid_argument, "Set AWS_REGION to eu-west-1.");
   server.will(error(404, "NoSuchBucket"));
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::not_found, "there is no bucket b");
+  const Upload upload{"k", "u"};
+  server.will(error(404, "NoSuchUpload"));
+  EXPECT_CAIRN_ERROR(bucket.finish_part(bucket.start_part(upload, 1, bytes("x"), 0)), Code::io,
+                     "is gone");
   server.will({.status = 400, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
   server.will({.body = "<html><p></html>"});
@@ -275,7 +279,7 @@ TEST(Bucket, ErrorsSayTheWayOut) {
                      "cannot do");
   // An upload that fails after the server has begun to answer.
   for (int i = 0; i < 4; ++i) server.will({.body = error(0, "InternalError").body});
-  EXPECT_CAIRN_ERROR(bucket.complete({"k", "u"}, {{1, "\"1\""}}), Code::io, "InternalError");
+  EXPECT_CAIRN_ERROR(bucket.complete(upload, {{1, "\"1\""}}), Code::io, "InternalError");
 }
 
 // The page lists the rights that jobs need.
