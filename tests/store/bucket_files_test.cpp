@@ -33,6 +33,30 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+// A tensor after the other, as verify reads them.
+TEST(ReadsOfAnObject, GetWhatFollows) {
+  const auto server = std::make_shared<BucketServer>();
+  const auto bytes = some_bytes(6 * mib);
+  server->connect()->put("o", bytes);
+  Ledger ledger;
+  BucketFiles files([&] { return std::make_unique<Noted>(server->connect(), ledger); });
+  const auto file = files.open_read("/o");
+  ledger.take();
+  std::vector<std::byte> read(1000);
+  const auto expect = [&](std::size_t at) {
+    file->read_at(static_cast<std::int64_t>(at), read);
+    ASSERT_TRUE(std::equal(read.begin(), read.end(), bytes.data() + at)) << at;
+  };
+  for (std::size_t at = 0; at + read.size() <= bytes.size(); at += 1024) expect(at);
+  EXPECT_LE(ledger.take().size(), 10u);
+  // What lies far off is read alone.
+  for (const std::size_t at : {5 * mib, 1 * mib, 3 * mib}) expect(at);
+  for (const auto& line : ledger.take()) EXPECT_EQ(line, "read 1000 of o");
+  read.resize(2 * mib);
+  expect(0), expect(2 * mib), expect(4 * mib);
+  EXPECT_THROW(expect(5 * mib), Error);
+}
+
 class OverHttp : public testing::Test {
  protected:
   std::unique_ptr<bucket::Requests> connect() const {

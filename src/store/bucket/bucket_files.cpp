@@ -174,7 +174,8 @@ class SmallObject : public io::File {
   const io::FileId id_;
 };
 
-// An object that is there. Its reads are all of one content.
+// An object that is there. Its reads are all of one content. Small ones that follow each other get
+// more and more of what comes next, since a request takes as long as a megabyte.
 class OldObject : public io::File {
  public:
   OldObject(BucketFiles& files, io::Path path, bucket::Object object)
@@ -184,8 +185,22 @@ class OldObject : public io::File {
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     if (bytes.empty()) return;
     if (offset + std::ssize(bytes) > object_.size) end_too_early(path_, offset + std::ssize(bytes));
-    auto client = files_.client();
-    client->finish_read(client->start_read(object_.key, offset, bytes, object_.tag));
+    const MutexLock guard(mutex_);
+    const auto end = offset + std::ssize(bytes);
+    if (offset < ahead_at_ || end > ahead_at_ + std::ssize(ahead_)) {
+      const bool follows = offset >= next_ && offset - next_ <= least_ahead;
+      wanted_ = follows ? std::clamp(2 * wanted_, least_ahead, most_ahead) : 0;
+      if (wanted_ <= std::ssize(bytes)) {
+        next_ = end;
+        return get(offset, bytes);
+      }
+      ahead_.resize(static_cast<std::size_t>(std::min(wanted_, object_.size - offset)));
+      ahead_at_ = 0;
+      get(offset, ahead_);
+      ahead_at_ = offset;
+    }
+    next_ = end;
+    std::memcpy(bytes.data(), ahead_.data() + (offset - ahead_at_), bytes.size());
   }
   std::int64_t size() const override { return object_.size; }
   std::optional<io::FileId> id() const override { return status_of(object_).id; }
@@ -194,9 +209,20 @@ class OldObject : public io::File {
   void close() override {}
 
  private:
+  static constexpr std::int64_t least_ahead = std::int64_t{64} << 10,
+                                most_ahead = std::int64_t{4} << 20;
+  void get(std::int64_t offset, std::span<std::byte> bytes) const {
+    auto client = files_.client();
+    client->finish_read(client->start_read(object_.key, offset, bytes, object_.tag));
+  }
+
   BucketFiles& files_;
   const io::Path path_;
   const bucket::Object object_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::byte> ahead_ CAIRN_GUARDED_BY(mutex_);
+  mutable std::int64_t ahead_at_ CAIRN_GUARDED_BY(mutex_) = 0;  // where these are
+  mutable std::int64_t next_ CAIRN_GUARDED_BY(mutex_) = 0, wanted_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 constexpr std::string_view scheme = "s3:/";

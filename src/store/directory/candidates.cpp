@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -351,13 +352,17 @@ std::optional<Error> check_share(const Location& place, const Readers& readers,
   // All ranks count the slices alike, and each io rank reads every n-th of them.
   std::size_t turn = 0;
   std::string bytes;
+  std::unique_ptr<io::File> file;
+  int open = -1;
   try {
     for (const auto& tensor : tensors) {
       for (const auto& slice : tensor.slices) {
         if (readers.ranks[turn++ % readers.ranks.size()] != readers.group.rank() ||
             slice.stored_bytes == 0)
           continue;
-        const auto file = place.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
+        if (slice.file != std::exchange(open, slice.file)) {
+          file = place.files->open_read(paths.at(static_cast<std::size_t>(slice.file)));
+        }
         if (tensor.dtype == DType::string) {
           bytes.resize(static_cast<std::size_t>(slice.stored_bytes));
           file->read_at(slice.offset, std::as_writable_bytes(std::span(bytes)));
