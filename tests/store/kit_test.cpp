@@ -87,6 +87,22 @@ class Bucket : public testing::Test {
   }
 };
 
+// Two copies without a list: of what is damaged alone a restart must hear.
+TEST_F(Bucket, WithoutAListDamagedStepsCountIfNoneIsWhole) {
+  auto ten = saved_elsewhere(10, "ten");
+  ten.at("run/ckpt-10.index") = "torn";
+  bring(ten);
+  {
+    StoreUser owner(disk_);
+    EXPECT_NE(owner.store().history().find(10)->damage, "");
+  }
+  client_->remove("run/.cairn/log.ckpt");
+  bring(saved_elsewhere(20, "twenty"));
+  StoreUser owner(disk_);
+  EXPECT_EQ(owner.store().history().find(10), nullptr);
+  EXPECT_EQ(owner.read(20), "twenty");
+}
+
 TEST_F(Bucket, DataWhoseIndexIsLostOrDamagedStay) {
   for (const bool is_lost : {true, false}) {
     {

@@ -27,13 +27,15 @@ bool BucketRecovery::take_log() {
       if (log.read()) return log.take_numbers({}), true;
       log.tell_if_damaged();
       // Owners put a list before anything else. So what is there was brought from elsewhere, or
-      // somebody has removed the list: what is not whole is of a save that has failed, perhaps.
-      BucketLog::Contents brought;
+      // somebody has removed the list: what is not whole is of a save that has failed, perhaps. If
+      // nothing is whole, a restart must not begin anew as if nothing were there.
+      BucketLog::Contents brought, damaged;
       for (const auto& one : look_at_steps(place, at.steps_there())) {
-        if (!one.damage.empty() && !one.unreadable) continue;
-        brought.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
-        brought.given = std::max(brought.given, one.save.sequence);
+        auto& into = !one.damage.empty() && !one.unreadable ? damaged : brought;
+        into.uuid[one.step] = one.save.identity.empty() ? "-" : one.save.identity;
+        into.given = std::max(into.given, one.save.sequence);
       }
+      if (brought.uuid.empty()) brought = std::move(damaged);
       return log.take_numbers(brought), true;
     } catch (const Error& error) {
       check_owner();
