@@ -182,9 +182,9 @@ std::unique_ptr<io::File> SharedObjects::open(int number, const io::Path& path,
   std::string head;
   {
     const MutexLock guard(mutex_);
-    const auto& one = all_.at(number);
+    auto& one = all_.at(number);
     upload = one.upload;
-    if (one.ends) head = one.ends->head;
+    if (one.ends) head = std::move(one.ends->head);  // who has it writes the first part
   }
   return std::make_unique<PartsFile>(files_, *this, number, std::move(upload), path,
                                      std::move(parts), std::move(head), std::move(end), pace);

@@ -377,7 +377,7 @@ std::vector<StoredTensor> make_hdf5(const Job& job, Draft& draft, const Checkpoi
     }
     entries = file.entries();
     file.add_tree_places(entries);
-    structure = file.take_structure();
+    if (!dense.enclosed) structure = file.take_structure();  // nobody writes over it
     return pack(Places{file.dense_offsets(), file.ranges_offset(), file.region_offset()});
   });
   const auto places = unpack<Places>(message);
