@@ -162,7 +162,9 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
 
 std::string tag_of(const Answer& answer) {
   if (const auto& tag = answer.header("etag"); !tag.empty()) return tag;
-  return parsed(answer.body).document_element().child_value("ETag");
+  const std::string tag = parsed(answer.body).document_element().child_value("ETag");
+  // Gateways of Ceph leave the quotes out here, and nowhere else.
+  return tag.empty() || tag.ends_with('"') ? tag : cat('"', tag, '"');
 }
 
 std::optional<double> date_of(const std::string& text) {

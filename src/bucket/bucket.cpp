@@ -53,6 +53,12 @@ void set_condition(Request& request, const Condition& condition) {
   if (condition.kind == Condition::Kind::same) request.headers["if-match"] = condition.tag;
 }
 
+// Nothing if there are none.
+std::string without_quotes(const std::string& tag) {
+  return tag.size() > 2 && tag.front() == '"' && tag.back() == '"' ? tag.substr(1, tag.size() - 2)
+                                                                   : "";
+}
+
 bool may_help_to_repeat(const Answer& answer, const std::string& code) {
   constexpr std::array statuses = {0, 408, 429, 500, 502, 503, 504};
   if (std::ranges::count(statuses, answer.status) > 0) return true;
@@ -258,18 +264,30 @@ void Bucket::refuse(const std::string& key, const Answer& answer, const Request&
 
 // -- objects ----------------------------------------------------------------------------------
 
+// The tag of an object that was put with this id.
+std::optional<std::string> Bucket::tag_of_put(const std::string& key, const std::string& id) {
+  const auto there = perform(key, transfer("HEAD", key));
+  if (!there.is_good() || there.header(id_header) != id) return std::nullopt;
+  return there.header("etag");
+}
+
 // A put, or the completion of an upload. `id`: what names it.
 std::optional<std::string> Bucket::conditional(const std::string& key, Transfer transfer,
                                                const Condition& condition, const std::string& id) {
   set_condition(transfer.request, condition);
   const auto answer = perform(key, transfer);
-  const bool was_repeated = was_repeated_;
   if (answer.is_good() && told_error(answer).code.empty()) return tag_of(answer);
   // An earlier try may have done it: then the condition does not hold any more, or the upload is
   // gone.
-  if (was_repeated && (answer.status == 412 || answer.status == 404 || answer.status == 409)) {
+  if (was_repeated_ && (answer.status == 412 || answer.status == 404 || answer.status == 409)) {
+    if (auto tag = tag_of_put(key, id)) return tag;
+  }
+  // Older gateways of Ceph take the quotes for a part of the tag.
+  if (const auto bare = without_quotes(condition.tag); answer.status == 412 && !bare.empty()) {
     const auto there = perform(key, this->transfer("HEAD", key));
-    if (there.is_good() && there.header(id_header) == id) return there.header("etag");
+    if (there.is_good() && there.header("etag") == condition.tag) {
+      return conditional(key, std::move(transfer), Condition::same(bare), id);
+    }
   }
   if (answer.status == 412 || (answer.status == 404 && condition.kind == Condition::Kind::same)) {
     return std::nullopt;
@@ -415,7 +433,9 @@ std::optional<std::string> Bucket::complete(const Upload& upload, const PartTags
   auto one = transfer("POST", upload.key);
   one.request.query = {{"uploadId", upload.id}};
   one.body = std::as_bytes(std::span(text));
-  return conditional(upload.key, std::move(one), condition, upload.mark);
+  auto tag = conditional(upload.key, std::move(one), condition, upload.mark);
+  // Older gateways of Ceph do not say it. Nothing: the object was replaced since.
+  return tag && tag->empty() ? tag_of_put(upload.key, upload.mark) : tag;
 }
 
 void Bucket::abort(const Upload& upload) {

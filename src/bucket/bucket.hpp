@@ -90,6 +90,7 @@ class Bucket : public Requests {
   Pending start(Sent);
   Sent take(Pending);
   [[noreturn]] void refuse(const std::string& key, const Answer&, const Request&) const;
+  std::optional<std::string> tag_of_put(const std::string& key, const std::string& id);
   std::optional<std::string> conditional(const std::string& key, Transfer, const Condition&,
                                          const std::string& id);
 
