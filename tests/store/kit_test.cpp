@@ -327,13 +327,18 @@ TEST_F(Bucket, NoTwoLogsAreEqual) {
 }
 
 TEST_F(Bucket, AServerThatIgnoresConditionsIsRefusedUnlessOneJobWrites) {
-  server_->ignore_conditions();
-  EXPECT_CAIRN_ERROR(StoreUser{disk_}, Code::unsupported, "If-None-Match");
+  using Kind = bucket::Condition::Kind;
   Policy policy;
   policy.sole_writer = true;
-  StoreUser owner(disk_, policy);
-  owner.save(10, "ten");
-  EXPECT_EQ(owner.read(10), "ten");
+  for (const auto& [kind, name] : {std::pair(Kind::absent, "If-None-Match of a PUT"),
+                                   std::pair(Kind::same, "ignores If-Match of a PUT")}) {
+    server_->ignore(kind);
+    EXPECT_CAIRN_ERROR(StoreUser{disk_}, Code::unsupported, name);
+    StoreUser owner(disk_, policy);
+    const int step = kind == Kind::absent ? 10 : 20;
+    owner.save(step, name);
+    EXPECT_EQ(owner.read(step), name);
+  }
 }
 
 TEST_F(Bucket, ACommitWhoseAnswerIsLostIsFoundOut) {

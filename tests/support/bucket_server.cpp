@@ -43,7 +43,7 @@ class Connection : public bucket::Requests {
   std::optional<std::string> put(const std::string& key, std::span<const std::byte> bytes,
                                  const bucket::Condition& condition,
                                  const std::string& mark) override {
-    const auto asked = server_->ignores_conditions_ ? bucket::Condition() : condition;
+    const auto asked = condition.kind == server_->ignored_ ? bucket::Condition() : condition;
     return server_->change(key, "put " + key,
                            [key, text = text_of(bytes), asked, mark](Contents& contents) {
                              return BucketServer::put(contents, key, text, asked, mark);

@@ -50,7 +50,8 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   /// Whether the answer to the change of this number is lost: yes, no, or the request itself is.
   enum class Loss { none, answer, request };
   void set_losses(std::function<Loss(std::size_t change)> losses) { losses_ = std::move(losses); }
-  void ignore_conditions() { ignores_conditions_ = true; }
+  /// Of puts.
+  void ignore(bucket::Condition::Kind condition) { ignored_ = condition; }
   /// Listings show what there was before the last so many changes.
   void list_late(std::size_t changes) { late_ = changes; }
   bool lists_late() const { return late_ > 0; }
@@ -84,7 +85,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   std::string lost_;
   std::size_t late_ = 0;
   std::int64_t least_part_ = 0;
-  bool ignores_conditions_ = false;
+  bucket::Condition::Kind ignored_ = bucket::Condition::Kind::none;
   Contents contents_;
   std::vector<Change> changes_;
   std::vector<Contents> before_;  // each change

@@ -57,17 +57,24 @@ void require_supported(const Location& place, const Policy& policy) {
   if (!policy.metrics.empty()) refuse("a file for monitors", "Leave out metrics.");
 }
 
-// The owner's record is there, so a put that wants nothing there must fail.
+// As a tag may be, but of no object.
+constexpr const char* no_tag = "\"00000000000000000000000000000000\"";
+
+// The owner's record is there, so a put must fail that wants nothing there, or another tag.
 void require_conditions(const Location& place, BucketFiles& files) {
   const auto key = BucketFiles::key_of(owner_path(place));
   auto client = files.client();
   const auto there = client->get(key);
-  if (!there ||
-      !client->put(key, std::as_bytes(std::span(there->bytes)), bucket::Condition::absent())) {
-    return;
-  }
+  if (!there) return;
+  const auto is_done = [&](const bucket::Condition& condition) {
+    return client->put(key, std::as_bytes(std::span(there->bytes)), condition).has_value();
+  };
+  const auto* ignored = is_done(bucket::Condition::absent())       ? "If-None-Match"
+                        : is_done(bucket::Condition::same(no_tag)) ? "If-Match"
+                                                                   : nullptr;
+  if (!ignored) return;
   throw Error(Code::unsupported,
-              cat("the server of ", place.directory.string(), " ignores If-None-Match of a PUT"),
+              cat("the server of ", place.directory.string(), " ignores ", ignored, " of a PUT"),
               "then a job that was stopped could damage what another one saves",
               "Use another server, or promise with write.sole_writer (cairn gc --sole-writer) that "
               "no other job ever saves here.")
