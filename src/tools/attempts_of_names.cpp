@@ -47,11 +47,13 @@ Result without(std::string found, std::string way_out) {
 double wait_until(const Place& place, const std::function<bool()>& is_so) {
   const auto begin = Clock::now();
   const auto passed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  double wrong = 0;
   while (!is_so()) {
-    if (passed() > place.options.patience_seconds) return -1;
+    wrong = passed();
+    if (wrong > place.options.patience_seconds) return -1;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return passed();
+  return wrong;
 }
 
 std::string delay_text(double seconds) {

@@ -48,8 +48,9 @@ Result heartbeat(const Place&);
 Result good(std::string found);
 Result bad(std::string found);
 Result without(std::string found, std::string way_out);
-/// Asks until the answer is true. Returns for how many seconds that took; a negative number if
-/// patience ended.
+/// Asks until the answer is true. Returns when the last wrong answer came, in seconds; a negative
+/// number if patience ended. A right answer may come late: CephFS first asks another host for its
+/// rights.
 double wait_until(const Place&, const std::function<bool()>&);
 /// "at once", or "0.3 s later".
 std::string delay_text(double seconds);

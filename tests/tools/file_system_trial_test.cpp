@@ -11,6 +11,7 @@
 #include "cairn/error.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/says.hpp"
+#include "tools/file_system_attempts.hpp"
 
 namespace cairn {
 namespace {
@@ -446,6 +447,14 @@ TEST_F(OtherHost, OneThatEndsIsNoFaultOfTheFileSystem) {
   SecondHere other(io::posix_file_system(), directory.path());
   other.end();
   EXPECT_THROW(try_file_system({io::posix_file_system(), directory.path()}, other), Error);
+}
+
+TEST(WaitUntil, ARightAnswerThatComesLateIsNoOldOne) {
+  SecondHere other(io::posix_file_system(), "/nowhere");
+  const attempts::Place place{{io::posix_file_system(), "/nowhere"}, other, {}};
+  EXPECT_EQ(attempts::wait_until(place, [] { return true; }), 0);
+  int asked = 0;
+  EXPECT_GT(attempts::wait_until(place, [&] { return ++asked > 1; }), 0);
 }
 
 TEST(Errands, AnUnknownOneIsAnswered) {
