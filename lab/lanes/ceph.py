@@ -251,18 +251,27 @@ class Lane:
         assert digest(told) == undisturbed(64, newest + EVERY), told
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    port = free_port("127.0.0.1")
-    try:
-        cluster = Cluster(PLACE / "cluster")
-    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
-        print(f"there is no cluster: {error}")
-        return 77
+def cluster_with_gateway(port):
+    cluster = Cluster(PLACE / "cluster")
     try:
         cluster.tool("radosgw-admin", "user", "create", "--uid=cairn", "--display-name=Cairn", "--access-key=key",
                      "--secret-key=secret")
         cluster.begin_gateway(port)
+    except BaseException:
+        cluster.end()
+        raise
+    return cluster
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    port = free_port("127.0.0.1")
+    try:
+        cluster = cluster_with_gateway(port)
+    except (OSError, RuntimeError) as error:
+        print("there is no cluster:", " ".join(str(error).split()))
+        return 77
+    try:
         os.environ.update(AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", AWS_REGION="us-east-1", AWS_ACCESS_KEY_ID="key",
                           AWS_SECRET_ACCESS_KEY="secret")
         client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
