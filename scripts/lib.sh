@@ -36,7 +36,8 @@ test_packages=(libgtest-dev libgmock-dev libbenchmark-dev libhdf5-openmpi-dev hd
 slurm_packages=(slurmctld slurmd slurm-client munge)
 # Packages of single campaigns.
 power_packages=(libfuse3-dev pkg-config xfsprogs btrfs-progs)
-shared_packages=(libfuse3-dev pkg-config sshfs openssh-client openssh-server glusterfs-server glusterfs-client iproute2)
+shared_packages=(libfuse3-dev pkg-config sshfs openssh-client openssh-server glusterfs-server glusterfs-client
+  ceph-mon ceph-osd ceph-mds ceph-mgr ceph-common ceph-fuse iproute2)
 mutant_packages=(python3-clang)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }

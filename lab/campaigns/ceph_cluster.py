@@ -26,7 +26,7 @@ mgr_data = {place}/mgr
 rgw_data = {place}/rgw
 run_dir = {place}
 crash_dir = {place}/crash
-admin_socket = {place}/$name.socket
+admin_socket =
 pid_file = {place}/$name.pid
 log_file = {place}/$name.log
 # Those are for disks that others fill, and for pools that are more than one OSD's.
@@ -81,8 +81,11 @@ class Cluster:
 
     @staticmethod
     def run(*words):
-        ran = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+        try:
+            ran = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(str(error)) from error
         if ran.returncode != 0:
             raise RuntimeError(f"{' '.join(map(str, words))} ended with {ran.returncode}: {ran.stdout.strip()}")
         return ran.stdout

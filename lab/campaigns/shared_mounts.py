@@ -11,6 +11,8 @@ import time
 import uuid
 from pathlib import Path
 
+import ceph_cluster
+
 ADDRESS = "10.7.7.7"  # gluster refuses those of 127/8
 NODE = r"""
 hostname "$1"; mount --bind "$2" /proc/sys/kernel/random/boot_id
@@ -178,7 +180,29 @@ class Gluster:
             sh("umount", "--lazy", folder)
 
 
-KINDS = {"nfs-like": NfsLike, "sshfs": Sshfs, "gluster": Gluster}
+class Ceph:
+    """CephFS, whose only OSD keeps all in memory."""
+    options = []
+
+    def __init__(self, arguments, place, backing):
+        (place / "cluster").mkdir()
+        self.cluster = ceph_cluster.Cluster(place / "cluster", address=ADDRESS)
+        try:
+            self.cluster.begin_file_system()
+        except BaseException:
+            self.cluster.end()
+            raise
+        self.words = self.cluster.words("ceph-fuse", "-n", "client.admin", "-f", *options_of(self, arguments))
+
+    @staticmethod
+    def lacks(_):
+        return ceph_cluster.lacking("ceph-mds", "ceph-mgr", "ceph-fuse")
+
+    def end(self):
+        self.cluster.end()
+
+
+KINDS = {"nfs-like": NfsLike, "sshfs": Sshfs, "gluster": Gluster, "ceph": Ceph}
 
 
 class Shared:
@@ -203,6 +227,8 @@ class Shared:
             self.nodes = [Node(self.place, name, self.tree) for name in ("a", "b")]
             for node in self.nodes:
                 node.mount(self.server.words)
+            if self.kind == "ceph":  # the disk has nothing of it
+                self.backing = Path(f"/proc/{self.nodes[0].process.pid}/root{self.tree}")
         except BaseException:
             self.__exit__()
             raise
