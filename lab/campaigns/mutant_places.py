@@ -83,6 +83,8 @@ class Source:
         """The end behind the semicolon, or nothing if this is no statement that can be left out."""
         if not cursor.kind.is_expression() or cursor.kind.name == "LAMBDA_EXPR":
             return None
+        if re.search(r"[.>](reserve|shrink_to_fit)\(", self.text(cursor)):  # the same result, sooner
+            return None
         end = cursor.extent.end.offset
         while self.bytes[end:end + 1].isspace():
             end += 1
