@@ -18,8 +18,68 @@ def is_assignment(cursor):
     return cursor.kind.name in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR") or cursor.spelling == "operator="
 
 
-def names_in(statement):
-    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"(?:[^"\\]|\\.)*"', "", statement))) - {"std", "move"}
+def peeled(cursor):
+    """An expression without casts, and what an operator -> or * is applied to."""
+    while cursor.kind.name in ("UNEXPOSED_EXPR", "PAREN_EXPR", "UNARY_OPERATOR") or (
+            cursor.kind.name == "CALL_EXPR" and cursor.spelling in ("operator->", "operator*")):
+        parts = list(cursor.get_children())
+        if not parts:
+            break
+        cursor = parts[0]
+    return cursor
+
+
+def object_of(cursor):
+    """The way to a variable or member, as ("this", "place_", "files"), or nothing."""
+    cursor = peeled(cursor)
+    kind, names = cursor.referenced.kind.name if cursor.referenced else "", (cursor.spelling,)
+    if cursor.kind.name == "CXX_THIS_EXPR":
+        return ("this",)
+    if cursor.kind.name == "DECL_REF_EXPR" and kind in ("VAR_DECL", "PARM_DECL", "UNEXPOSED_DECL", ""):
+        return names
+    if cursor.kind.name != "MEMBER_REF_EXPR":
+        return None
+    parts = list(cursor.get_children())
+    base = object_of(parts[0]) if parts and parts[0].kind.is_expression() else ("this",)
+    return base if kind == "CXX_METHOD" or not base else base + names
+
+
+def is_value(kind):
+    """Whether a variable of this type, as a number, is changed by an assignment only."""
+    kind = kind.get_canonical()
+    return kind.kind.name in ("BOOL", "ENUM", "INT", "LONG", "LONGLONG", "UINT", "ULONG", "ULONGLONG", "DOUBLE")
+
+
+def note_objects(cursor, constant, changed):
+    """Notes in `changed` which objects a statement uses, and whether it may change them."""
+    kind = cursor.kind.name
+    constant = constant or (kind == "UNEXPOSED_EXPR" and cursor.type.is_const_qualified())
+    path = object_of(cursor) if kind in ("DECL_REF_EXPR", "MEMBER_REF_EXPR", "CXX_THIS_EXPR") else None
+    if path:
+        method = cursor.referenced and cursor.referenced.kind.name == "CXX_METHOD"
+        may = not (cursor.referenced.is_const_method() if method else constant or is_value(cursor.type) or
+                   cursor.type.is_const_qualified())
+        changed[path] = changed.get(path, False) or may
+    children = list(cursor.get_children())
+    if children and (kind in ("BINARY_OPERATOR", "COMPOUND_ASSIGNMENT_OPERATOR") and is_assignment(cursor)
+                     or kind == "UNARY_OPERATOR" and is_value(cursor.type)):
+        target = object_of(children[0])
+        if target:
+            changed[target] = True
+    # Of a way a.b.c only the whole is noted.
+    for child in children if not path else ():
+        note_objects(child, constant, changed)
+
+
+def objects_in(statement):
+    changed = {}
+    note_objects(statement, False, changed)
+    return changed
+
+
+def meet(one, other):
+    """Whether one of two statements may change an object that the other uses."""
+    return any((one[a] or other[b]) and a[:len(b)] == b[:len(a)] for a in one for b in other)
 
 
 class Source:
@@ -103,8 +163,8 @@ class Source:
             start, middle = one.extent.start.offset, other.extent.start.offset
             first, second = self.bytes[start:end].decode(), self.bytes[middle:last].decode()
             between = self.bytes[end:middle]
-            # Two assignments mean the same in any order, mostly, and so do statements without a name in common.
-            if between.strip() == b"" and names_in(first) & names_in(second) and not (
+            # Two assignments mean the same in any order, mostly, and so do statements without an object in common.
+            if between.strip() == b"" and meet(objects_in(one), objects_in(other)) and not (
                     is_assignment(one) and is_assignment(other)):
                 self.add(start, last, "come in the other order",
                          f"if (cairn_mutant(@)) {{ {second} {first} }} else {{ {first} {second} }}")
