@@ -396,6 +396,12 @@ TEST(LoadStatusWarning, SpeaksOnceOnRankZeroUnlessExpected) {
     Checkpoint checkpoint(group, one, options);
     checkpoint.read("/run/x").expect_partial();
     { const auto ignored = checkpoint.read("/run/x"); }
+    // An assertion names what it finds itself, also one that finds something else first.
+    State other;
+    other.add("a", a).add("c", b);
+    Checkpoint wrong(group, other, options);
+    EXPECT_CAIRN_ERROR(wrong.read("/run/x").assert_consumed(), Code::not_found,
+                       "1 keys of the state are not in /run/x");
   });
   set_log_sink(nullptr);
   EXPECT_THAT(said, ElementsAre(test::Says("1 keys of /run/x were not used: 'b'")));

@@ -335,6 +335,14 @@ TEST(RankFigures, FoldToThoseOfAllRanks) {
   EXPECT_EQ(all.slowest.waiting_seconds, 4);
 }
 
+TEST(LineOfASave, NamesTheRankThatAllWaitedFor) {
+  SaveStatistics save;
+  save.slowest = {0, 2.5};
+  EXPECT_THAT(line_of(save), testing::EndsWith("; waited 2.500 s for rank 0"));
+  save.slowest.rank = -1;
+  EXPECT_THAT(line_of(save), testing::Not(HasSubstr("waited")));
+}
+
 CheckpointMeta meta_of(std::int64_t sequence) {
   CheckpointMeta meta;
   meta.sequence = sequence;

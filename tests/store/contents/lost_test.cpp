@@ -363,6 +363,20 @@ TEST_F(Lost, ACheckpointWithoutANumberIsKnownByItsNote) {
   EXPECT_THAT(find_lost(*files_, "/run"), IsEmpty());
 }
 
+TEST(ListedCheckpoints, KeepTheirTimesWhenOthersGo) {
+  io::MemoryFileSystem files;
+  files.create_directory("/run");
+  const commit::Naming name("ckpt", true);
+  commit::write_state_file(files, "/run", name,
+                           {"ckpt-3", {"ckpt-1", "ckpt-2", "ckpt-3"}, {100.5, 200, 300}, 50.});
+  retire(files, "/run", name, {"/run/ckpt-2"});
+  EXPECT_EQ(commit::read_state_file(files, "/run"),
+            (commit::StateFile{"ckpt-3", {"ckpt-1", "ckpt-3"}, {100.5, 300}, 50.}));
+  retire(files, "/run", name, {"/run/ckpt-3"});
+  EXPECT_EQ(commit::read_state_file(files, "/run"),
+            (commit::StateFile{"ckpt-1", {"ckpt-1"}, {100.5}, 50.}));
+}
+
 TEST_F(Lost, TheLatestCheckpointIsStillSaidToBeThere) {
   job().save(1, 1);
   files_->remove("/run/ckpt-1.index");

@@ -14,8 +14,10 @@
 #include "group/collectives.hpp"
 #include "store/nodes/erasure.hpp"
 #include "store/nodes/parity.hpp"
+#include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/says.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::protect {
 namespace {
@@ -437,6 +439,40 @@ TEST_P(Protect, WhatCannotBeReadHangsNobody) {
       EXPECT_EQ(error->code(), cairn::Code::io);
     }
   });
+}
+
+TEST(Rooms, HaveTheirBlocksAtMultiplesOf64) {
+  std::vector<Room> rooms;  // all at once, so that they lie at different addresses
+  for (std::int64_t bytes = 64; bytes <= 64 << 12; bytes *= 2) {
+    rooms.push_back(Room::to_compute(Set{{4, 2}, bytes, {}}));
+    for (const auto block : {rooms.back().out(0), rooms.back().in(1), rooms.back().made()}) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block.data()) % 64, 0u) << bytes;
+      EXPECT_EQ(block.size(), nth(bytes));
+    }
+  }
+}
+
+// Parts without a map are nothing, and a map without its parts would be a damaged save.
+TEST(ASaveOnANode, GoesMapFirst) {
+  io::MemoryFileSystem disk;
+  disk.create_directory("/node");
+  disk.create_directory("/node/save");
+  for (const auto* name : {tier::map_name, "part-0", "parity-0"}) {
+    io::write_file(disk, io::Path("/node/save") / name, name);
+  }
+  for (const auto* path : {"/node/save", "/node", "/"}) disk.sync_directory(path);
+  disk.mark();
+  EXPECT_TRUE(tier::remove_save(disk, "/node/save", true));
+  int with_map = 0;
+  for (std::size_t stop = 0; stop <= disk.operation_count(); ++stop) {
+    for (const auto& choice : disk.crash_choices(stop)) {
+      const auto found = disk.crash(stop, choice);
+      if (!found->status(io::Path("/node/save") / tier::map_name)) continue;
+      ++with_map;
+      EXPECT_EQ(found->list("/node/save").size(), 3u) << disk.describe(stop, choice);
+    }
+  }
+  EXPECT_GT(with_map, 0);
 }
 
 }  // namespace
