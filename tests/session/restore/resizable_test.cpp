@@ -19,6 +19,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 using test::expect_error;
 
@@ -206,6 +207,11 @@ TEST_F(Resizable, WhatDoesNotFitIsRefusedAndLeftAlone) {
     fixed.add("history", history);
     expect_error(Code::invalid_argument, HasSubstr("cairn::resizable"),
                  [&] { manager.restore(1, fixed); });
+    State array;  // which cannot be
+    array.add("history", whole(history.data(), {2}));
+    expect_error(Code::invalid_argument,
+                 AllOf(HasSubstr("a restore changes neither"), Not(HasSubstr("resizable"))),
+                 [&] { manager.restore(1, array); });
     State missing;
     missing.add("history", resizable(history)).add("none", resizable(words));
     const auto report = manager.restore(1, missing, {.may_be_missing = {"none"}});

@@ -309,6 +309,7 @@ TEST_P(Ties, WhatNoRankHolds) {
       state.add(key, sparse(slice(values->data(), {4}, {1}, {2}), 9.0));
     }
     state.add("other", sparse(slice(values->data(), {4}, {0}, {2}), 9.0));
+    state.add("one", whole(values->data(), {1}));
   };
   job(save, [](const auto& restore, int) {
     std::vector<double> memory(4, -1);
@@ -325,6 +326,10 @@ TEST_P(Ties, WhatNoRankHolds) {
     for (const auto* key : {"a", "other"}) shifted.add(key, sparse(whole(memory.data(), {4}), 8.0));
     expect_error(Code::invalid_argument, HasSubstr("tensors 'a' and 'other'"),
                  [&] { restore(shifted); });
+    State both;  // what is stored of one is where the other has none
+    both.add("a", sparse(whole(memory.data(), {4}), 8.0)).add("one", whole(memory.data(), {1}));
+    expect_error(Code::invalid_argument, HasSubstr("tensors 'a' and 'one'"),
+                 [&] { restore(both); });
     EXPECT_THAT(memory, Each(-1.0));
   });
 }
