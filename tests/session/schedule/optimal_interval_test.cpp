@@ -87,6 +87,7 @@ TEST(OptimalIntervals, HaveTheirLimits) {
 
 TEST(OptimalInterval, HasItsLimits) {
   EXPECT_EQ(optimal_interval(0, 100), 0);
+  EXPECT_EQ(optimal_interval(0, infinite), 0);
   EXPECT_EQ(optimal_interval(1, infinite), infinite);
   EXPECT_EQ(optimal_interval(infinite, 100), 100);
   for (const auto& [cost, mtbf] :

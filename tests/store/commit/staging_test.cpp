@@ -6,6 +6,7 @@
 #include "cairn/log.hpp"
 #include "io/expect_error.hpp"
 #include "store/commit/owner_kit.hpp"
+#include "store/commit/removal.hpp"
 #include "testing/memory.hpp"
 
 namespace cairn::commit {
@@ -201,6 +202,28 @@ TEST_F(StagingOf, AnIndexThatMayComeBackFindsItsData) {
     }
     if (!dies) staging_->make();
   }
+}
+
+TEST_F(StagingOf, LeavesAFileThatGetsTheNameOfARemovedOneMeanwhile) {
+  const SeenFile seen{index(7).filename().string(), put(7)};
+  bool replaced = false;
+  disk_->set_observer([&](const std::string& operation) {
+    if (!operation.starts_with("rename") || std::exchange(replaced, true)) return;
+    disk_->remove(index(7));
+    put(7, "another's");
+  });
+  EXPECT_FALSE(Removal(*disk_, "/d", *owner_).remove({seen}));
+  disk_->set_observer({});
+  EXPECT_TRUE(replaced);
+  EXPECT_EQ(read(index(7)), "another's");
+}
+
+TEST_F(StagingOf, IsPendingUntilTheStateFileIsDurable) {
+  staging_->make();
+  staging_->renamed_state_file();
+  EXPECT_TRUE(staging_->is_pending());
+  staging_->sync_state_file();
+  EXPECT_FALSE(staging_->is_pending());
 }
 
 TEST_F(StagingOf, RetiresNothingOnceASuccessorHasTakenIt) {

@@ -204,6 +204,19 @@ TEST_F(Direct, AKillThenAPowerFailureDuringTheRecovery) {
   std::cout << "[ STATES   ] " << states << " power failures after " << kills << " kills\n";
 }
 
+std::vector<RecoveryStep> plan_of_recovery(const std::shared_ptr<io::MemoryFileSystem>& disk) {
+  const auto group = serial_group();
+  return plan_recovery({disk, "/run", "ckpt", false}, {*group, {0}});
+}
+
+std::vector<std::string> what_goes(const std::vector<RecoveryStep>& plan) {
+  std::vector<std::string> gone;
+  for (const auto& step : plan) {
+    if (!step.completes) gone.push_back(step.entry);
+  }
+  return gone;
+}
+
 // All bytes were durable, but they are damaged when the next job looks at them.
 TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
   save(10, 1);
@@ -213,21 +226,29 @@ TEST_F(Direct, TheOldIndexComesBackWhenTheNewBytesAreDamaged) {
   }
   EXPECT_FALSE(io::exists(*disk_, "/run/ckpt-10.index"));
   flip("/run/ckpt-10.data-00000-of-00003");
-  const auto group = serial_group();
-  Location place{disk_, "/run", "ckpt"};
-  place.atomic_rename = false;
-  const auto plan = plan_recovery(place, {*group, {0}});
+  const auto plan = plan_of_recovery(disk_);
   ASSERT_FALSE(plan.empty());
   EXPECT_EQ(plan.front().entry, "ckpt-10.index");
   EXPECT_TRUE(plan.front().completes);
   EXPECT_THAT(plan.front().why, test::Says("comes back"));
-  std::vector<std::string> gone;
-  for (const auto& step : plan) {
-    if (!step.completes) gone.push_back(step.entry);
-  }
-  EXPECT_THAT(gone,
+  EXPECT_THAT(what_goes(plan),
               UnorderedElementsAre(HasSubstr("ckpt-10.part_"), "ckpt-10.data-00000-of-00003",
                                    "ckpt-10.data-00001-of-00003", "ckpt-10.data-00002-of-00003"));
+  EXPECT_EQ(latest(), 1);
+  EXPECT_THAT(listing(), ElementsAre(".cairn", "checkpoint", "ckpt-10.data-00000-of-00002",
+                                     "ckpt-10.data-00001-of-00002", "ckpt-10.index"));
+}
+
+TEST_F(Direct, NothingStaysOfANewStepWhoseBytesAreDamaged) {
+  save(10, 1);
+  {
+    One one(options_on(disk_));
+    die_at(disk_, "create /run/ckpt-20.index", [&] { one.save(20, 2); });
+  }
+  flip("/run/ckpt-20.data-00000-of-00002");
+  EXPECT_THAT(what_goes(plan_of_recovery(disk_)),
+              UnorderedElementsAre("ckpt-20.index", HasSubstr("ckpt-20.part_"),
+                                   "ckpt-20.data-00000-of-00002", "ckpt-20.data-00001-of-00002"));
   EXPECT_EQ(latest(), 1);
   EXPECT_THAT(listing(), ElementsAre(".cairn", "checkpoint", "ckpt-10.data-00000-of-00002",
                                      "ckpt-10.data-00001-of-00002", "ckpt-10.index"));

@@ -228,6 +228,27 @@ TEST_P(Sequences, WhatCouldNotBeReadAtTheOpeningIsLookedAtAgain) {
   });
 }
 
+TEST_P(Sequences, WhatIsDamagedStaysSoWhenOthersCanBeReadAgain) {
+  job([&](Rank& rank) {
+    for (const int step : {10, 20, 30}) rank.save(step);
+  });
+  for (const auto& name : files_->list("/run")) {
+    if (name.starts_with("ckpt-20.data-00000-of-")) files_->rot("/run/" + name, 0);
+  }
+  files_->inject({Code::io, "open", "ckpt-30.index", 0, 1000});
+  files_->inject({Code::no_space, "create", ".cairn/damaged", 0, 1000});  // it is not noted
+  job([&](Rank& rank) {
+    EXPECT_EQ(rank.latest(), 10);
+    rank.group->barrier();
+    if (rank.group->rank() == 0) files_->clear_faults();
+    rank.group->barrier();
+    const auto steps = rank.manager.steps();
+    ASSERT_EQ(steps.size(), 3u);
+    EXPECT_NE(steps[1].damage, "");
+    EXPECT_EQ(steps[2].damage, "");
+  });
+}
+
 TEST_P(Sequences, ACommitThatCouldNotBeToldAndDidNotHappenIsForgotten) {
   job([&](Rank& rank) {
     rank.save(10);
