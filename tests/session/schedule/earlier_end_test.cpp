@@ -186,6 +186,20 @@ TEST_F(ResolveRestored, ARecordOfCairnJobDecidesOnce) {
   EXPECT_EQ(count_after(End::open), 1);
 }
 
+TEST(RestoredHistory, AStopIsNotForgottenWhenTheRunEnds) {
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  for (const auto* path : {"/run", "/run/.cairn"}) disk->create_directory(path);
+  for (const bool stops : {true, false}) {
+    RunRecorder runs({disk, "/run", "ckpt", true});
+    runs.restored({7, 30, 9, {}, "-"});
+    if (stops) runs.stopped();
+    runs.end_well([] { return 2000.0; });
+    const auto noted = RunRecorder({disk, "/run", "ckpt", true}).history();
+    ASSERT_TRUE(noted.restored);
+    EXPECT_EQ(noted.restored->end, stops ? End::stopped : End::well);
+  }
+}
+
 // Wherever the power fails, either the old or the new history is found.
 TEST(RestoredHistory, ACrashLeavesOneOfTheTwo) {
   set_log_sink({});

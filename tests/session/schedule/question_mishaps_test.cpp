@@ -144,6 +144,37 @@ TEST_P(RoundMishaps, AClockThatThrowsLeavesNobodyBehind) {
   set_log_sink({});
 }
 
+// Rank 0 either looks at all, or votes like any other rank.
+TEST_P(RoundMishaps, AClockThatThrowsAfterHalfALookTellsNothing) {
+  options_.when.interval = every_seconds(10);
+  set_log_sink({});
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    double time = 1e9;
+    std::int64_t left = 1000;  // calls until it throws
+    options.when.stop =
+        std::make_shared<StopRequest>(StopOptions{.signals = {}, .time_limit = false});
+    options.when.clock = [&] { return left-- > 0 ? time : throw std::runtime_error("no time"); };
+    Rank rank(group, options);
+    rank.save(1);
+    rank.manager.should_save(2);
+    left = 1000;
+    rank.manager.should_save(3);
+    std::int64_t calls = 1000 - left;  // most on rank 0
+    group->all_reduce({&calls, 1}, Group::Op::max);
+    time += 100;
+    for (std::int64_t some = 0; some < calls - 1; ++some) {  // the last one may fail
+      for (int round = 0; round < 2; ++round) {
+        left = some;
+        EXPECT_FALSE(rank.manager.should_save(4)) << some << " of " << calls;
+      }
+    }
+    left = 1000;
+    EXPECT_FALSE(rank.manager.should_save(4));
+    EXPECT_TRUE(rank.manager.should_save(4));
+  });
+}
+
 // The new owner of the directory keeps its own history.
 TEST_P(RoundMishaps, AManagerThatLostItsDirectoryDoesNotWriteHowItsRunEnded) {
   options_.when.interval = optimal(Mtbf::learnt(1000));
