@@ -127,6 +127,26 @@ TEST_P(StorageLimit, OneVerdictWhereverItFallsSilent) {
   std::cout << "[ STATES   ] " << rounds << " operations\n";
 }
 
+// Whoever waits on its own thread waits without limit.
+TEST(StorageLimitOption, KeepsTheCallersThreadFromTheStorage) {
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options;
+  options.write.file_system = disk;
+  options.write.storage_limit_seconds = 1e6;
+  std::atomic<int> all = 0, of_the_caller = 0;
+  disk->set_observer([&, caller = std::this_thread::get_id()](const std::string&) {
+    ++all;
+    of_the_caller += std::this_thread::get_id() == caller;
+  });
+  double value = 1;
+  State state;
+  state.add("value", value);
+  CheckpointManager(serial_group(), "/run", options).save(1, state);
+  disk->set_observer({});
+  EXPECT_GT(all, 0);
+  EXPECT_EQ(of_the_caller, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, StorageLimit,
                          testing::Values(Silence{"one_rank", 1}, Silence{"three_ranks", 3},
                                          Silence{"one_file", 2, Format::hdf5},

@@ -309,6 +309,26 @@ TEST(PinLockFile, NeedsNoInode) {
   EXPECT_THAT(retain(), ElementsAre(1, 2, 3));
 }
 
+TEST(RetentionOnDisk, DoesNotTellOfAStepThatAnotherSaveHasReplaced) {
+  const auto disk = std::make_shared<io::MemoryFileSystem>();
+  ManagerOptions options;
+  options.write.file_system = disk;
+  double value = 1;
+  State state;
+  state.add("value", value);
+  for (const std::int64_t step : {1, 2, 3}) {
+    CheckpointManager(serial_group(), "/run", options).save(step, state);
+  }
+  const Location place{disk, "/run", "ckpt"};
+  const auto owner = commit::Ownership::take(disk, "/run", 0);
+  auto catalog = scan_catalog(place);
+  const auto index = io::read_file(*disk, "/run/ckpt-1.index", 1 << 20);
+  disk->remove("/run/ckpt-1.index");
+  io::write_file(*disk, "/run/ckpt-1.index", index);
+  EXPECT_THAT(apply_retention(place, catalog, {.last = 1}, owner), ElementsAre(2));
+  EXPECT_TRUE(io::exists(*disk, "/run/ckpt-1.index"));
+}
+
 TEST_P(Pins, APinGoesWithItsCheckpointAndMeansThatSaveOnly) {
   job([](Rank& rank) {
     rank.save(1);
