@@ -210,7 +210,7 @@ TEST_F(Resizable, WhatDoesNotFitIsRefusedAndLeftAlone) {
     State array;  // which cannot be
     array.add("history", whole(history.data(), {2}));
     expect_error(Code::invalid_argument,
-                 AllOf(HasSubstr("a restore changes neither"), Not(HasSubstr("resizable"))),
+                 AllOf(test::Says("a restore changes neither"), Not(HasSubstr("resizable"))),
                  [&] { manager.restore(1, array); });
     State missing;
     missing.add("history", resizable(history)).add("none", resizable(words));
