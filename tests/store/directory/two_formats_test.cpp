@@ -253,6 +253,21 @@ TEST_F(TwiceDies, WhatWasReplacedGoesWhenWhatReplacedItIsProved) {
   });
 }
 
+TEST_F(TwiceDies, AllRanksOfTheNextJobLookAtIt) {
+  each([&](const Disk& disk, Format made, bool) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      auto options = options_;
+      options.write.file_system = disk;
+      double u = 0;
+      State state;
+      state.add("u", u);
+      EXPECT_TRUE(CheckpointManager(group, "/run", options).restore_latest(state));
+      EXPECT_EQ(u, 3);
+    });
+    EXPECT_FALSE(is_there(disk, other(made)));
+  });
+}
+
 TEST_F(TwiceDies, ItStaysBesideWhatIsDamaged) {
   each([&](const Disk& disk, Format made, bool converts) {
     flip(disk, made == Format::hdf5 ? "/run/ckpt-3.h5" : data_of(disk));
