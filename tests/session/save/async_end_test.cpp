@@ -3,6 +3,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "support/manager_kit.hpp"
@@ -194,6 +195,55 @@ TEST_P(AsyncEnd, RecoverySaysWhatItRemovesAndWhy) {
       infos_,
       testing::Contains(test::Says(
           "removed from /run: ckpt-40.data-00000-of-00001 (data that no index refers to)")));
+}
+
+// Does its tasks at once, or keeps them for drain().
+class KeptTasks : public TaskQueue {
+ public:
+  ~KeptTasks() override { drain(); }
+  void run(std::function<void()> task) override {
+    if (!keeps) return task();
+    tasks_.push_back(std::move(task));
+  }
+  void drain() override {
+    keeps = false;
+    for (const auto& task : std::exchange(tasks_, {})) task();
+  }
+  bool keeps = false;
+
+ private:
+  std::vector<std::function<void()>> tasks_;
+};
+
+// Rank 0 has not committed the first yet when the others write the second.
+TEST_P(AsyncEnd, TwoThatArePendingHaveRecordsOfTheirOwn) {
+  if (GetParam() == 1) return;
+  options_.write.part_records = true;
+  run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
+    auto options = options_;
+    const auto tasks = std::make_shared<KeptTasks>();
+    options.async.queue = tasks;
+    Rank rank(group, options);
+    start(rank, 10);
+    rank.manager.wait();
+    start(rank, 20);
+    tasks->keeps = group->rank() == 0;
+    rank.manager.poll();
+    start(rank, 30);
+    group->barrier();
+    std::set<char> slots;  // of record-SLOT-NUMBER
+    for (const auto& directory : files_->list("/run")) {
+      if (directory.find("_temp_") == directory.npos) continue;
+      for (const auto& name : files_->list("/run/" + directory)) {
+        if (name.starts_with("record-")) slots.insert(name[7]);
+      }
+    }
+    EXPECT_THAT(slots, ElementsAre('0', '1'));
+    group->barrier();
+    tasks->drain();
+    rank.manager.wait();
+    EXPECT_EQ(rank.latest(), 30);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AsyncEnd, testing::Values(1, 2, 3));
