@@ -36,6 +36,13 @@ struct NewStrings {
   std::vector<std::string> values;
 };
 
+/// Has the elements of the first datasets, of each at its place there.
+struct Region {
+  std::vector<std::int64_t> places;  ///< by dataset
+  std::int64_t bytes = 0;
+  std::int64_t guess = 0;  ///< where it begins, perhaps: if that is right, it takes half the time
+};
+
 struct NewFile {
   std::vector<NewDataset> datasets;
   std::vector<NewStrings> strings;
@@ -48,13 +55,8 @@ struct NewFile {
   std::int64_t table_room = 0;    ///< length of the dataset /_cairn/index
   Codec codec = Codec::none;      ///< of datasets in chunks
   std::int64_t room_bytes = 0;  ///< space that belongs to no dataset, for chunks and their indexes
-  /// If given, the file has three parts: what HDF5 writes, with metadata and slices; a region with
-  /// the elements of the first datasets, of each at its place there; and the table.
-  struct Region {
-    std::vector<std::int64_t> places;  ///< by dataset
-    std::int64_t bytes = 0;
-    std::int64_t guess = 0;  ///< where it begins, perhaps: if that is right, it takes half the time
-  };
+  /// If given, the file has three parts: what HDF5 writes, with metadata and slices; the region;
+  /// and the table.
   std::optional<Region> region = std::nullopt;
 };
 

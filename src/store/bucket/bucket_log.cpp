@@ -202,9 +202,9 @@ std::map<std::int64_t, std::string> BucketLog::retire(const std::vector<std::int
 
 void BucketLog::are_gone(const std::vector<std::string>& uuids) {
   const MutexLock guard(mutex_);
-  std::erase_if(contents_.dead, [&](const auto& one) {
-    return std::ranges::count(uuids, one) > 0 && !completed_.contains(one);
-  });
+  for (const auto& uuid : uuids) {
+    if (!completed_.contains(uuid)) std::erase(contents_.dead, uuid);
+  }
   has_news_ = has_news_ || !uuids.empty();
 }
 
