@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "store/contents/data_file.hpp"
 #include "support/bucket_server.hpp"
 #include "support/noted_requests.hpp"
@@ -151,6 +152,7 @@ TEST(RequestsOfADenseSave, ArePartsOnAllRanks) {
 
 // An HDF5 file is one object: no index or other object comes with it. The last part is rank 0's.
 TEST(RequestsOfASaveAsHdf5, ArePartsOfOneObject) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
   for (const bool async : {false, true}) {
     const auto all = requests_of(
         {"", async, 1, std::int64_t{16} << 20, 1, Storage::automatic, Format::hdf5}, false);

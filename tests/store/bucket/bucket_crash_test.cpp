@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "io/expect_error.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "store/bucket/bucket_kit.hpp"
 #include "support/rounds.hpp"
 #include "support/says.hpp"
@@ -40,20 +41,23 @@ std::vector<BucketStory> bucket_stories() {
     job.manager.restore(10, job.state);
     job.save(20, 2);
   };
-  return {{"FirstSave", 3, nothing, second, {0, 2}, 20},
-          {"SecondSave", 3, first, second, {1, 2}, 20},
-          {"Overwrite", 2, first, over, {1, 2}, 10},
-          {"Twice", 2, first, twice, {1, 2, 4}, 20},
-          {"Retention", 2, two, both, {1, 2, 4}, 10, 1},
-          {"Superseded", 2, [=](StoryJob& job) { first(job), job.save(20, 3); }, back, {2, 3}, 20},
-          {"Dense", 3, first, second, {1, 2}, 20, 0, false, Storage::dense},
-          {"DenseOver", 2, first, over, {1, 2}, 10, 0, false, Storage::dense},
-          {"DenseAsync", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::dense},
-          {"Async", 3, first, both, {1, 2, 4}, 20, 0, true},
-          {"AsyncRetention", 2, two, both, {1, 2, 4}, 30, 1, true},
-          {"Hdf5", 3, first, second, {1, 2}, 20, 0, false, Storage::automatic, Format::hdf5},
-          {"Hdf5Over", 2, first, over, {1, 2}, 10, 0, false, Storage::automatic, Format::hdf5},
-          {"Hdf5Async", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::automatic, Format::hdf5}};
+  std::vector<BucketStory> all{
+      {"FirstSave", 3, nothing, second, {0, 2}, 20},
+      {"SecondSave", 3, first, second, {1, 2}, 20},
+      {"Overwrite", 2, first, over, {1, 2}, 10},
+      {"Twice", 2, first, twice, {1, 2, 4}, 20},
+      {"Retention", 2, two, both, {1, 2, 4}, 10, 1},
+      {"Superseded", 2, [=](StoryJob& job) { first(job), job.save(20, 3); }, back, {2, 3}, 20},
+      {"Dense", 3, first, second, {1, 2}, 20, 0, false, Storage::dense},
+      {"DenseOver", 2, first, over, {1, 2}, 10, 0, false, Storage::dense},
+      {"DenseAsync", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::dense},
+      {"Async", 3, first, both, {1, 2, 4}, 20, 0, true},
+      {"AsyncRetention", 2, two, both, {1, 2, 4}, 30, 1, true},
+      {"Hdf5", 3, first, second, {1, 2}, 20, 0, false, Storage::automatic, Format::hdf5},
+      {"Hdf5Over", 2, first, over, {1, 2}, 10, 0, false, Storage::automatic, Format::hdf5},
+      {"Hdf5Async", 2, two, both, {1, 2, 4}, 30, 1, true, Storage::automatic, Format::hdf5}};
+  if (!hdf5::available()) std::erase_if(all, [](auto& one) { return one.format == Format::hdf5; });
+  return all;
 }
 
 class BucketCrash : public testing::TestWithParam<BucketStory> {
@@ -255,6 +259,7 @@ TEST_P(BucketCrash, WithAnAnswerThatIsLost) {
 
 // A save that replaces a step fails, and its job goes on.
 TEST(BucketUploads, OfASaveThatFailedDoNotStay) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
   const auto server = std::make_shared<BucketServer>();
   std::vector<std::string> parts;
   server->set_observer([&](const std::string& request, bool) {
@@ -344,6 +349,7 @@ using Steps = std::map<std::int64_t, std::int64_t>;
 // By a manager of another format, too.
 TEST_F(BucketWritten, IsCompletedByTheNextOwner) {
   for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
     const auto server = std::make_shared<BucketServer>();
     save(options_in(server), Storage::automatic, false);
     std::string wrong;
