@@ -2,6 +2,7 @@
 // that other interfaces share.
 #include <charconv>
 
+#include "base/text.hpp"
 #include "cairn/sharded_save.hpp"
 #include "cairn/stop.hpp"
 #include "layout/hdf5/lay_out.hpp"
