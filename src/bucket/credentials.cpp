@@ -123,6 +123,16 @@ std::optional<Credentials> from_profile(const Surroundings& from) {
   return std::nullopt;
 }
 
+// As of a service account of Kubernetes: what the machine gives would be another user's.
+std::optional<Credentials> from_identity(const Surroundings& from) {
+  if (variable(from, "AWS_WEB_IDENTITY_TOKEN_FILE").empty()) return std::nullopt;
+  throw Error(Code::unsupported, "AWS_WEB_IDENTITY_TOKEN_FILE is set",
+              "Cairn asks no service of AWS for the credentials of a role",
+              "Let eval $(aws configure export-credentials --format env) set keys, or make a "
+              "profile with credential_process = aws configure export-credentials --format "
+              "process, and set AWS_PROFILE to it.");
+}
+
 std::optional<Credentials> from_container(const Surroundings& from) {
   auto url = variable(from, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   url =
@@ -251,7 +261,8 @@ Surroundings Surroundings::real() {
 }
 
 Credentials find_credentials(const Surroundings& from) {
-  for (const auto source : {from_environment, from_profile, from_container, from_instance}) {
+  for (const auto source :
+       {from_environment, from_profile, from_identity, from_container, from_instance}) {
     if (auto found = source(from)) return *std::move(found);
   }
   throw Error(Code::not_found, "there are no credentials for a bucket",

@@ -80,7 +80,12 @@ TEST(FindCredentials, RolesAndSessionsAreRefused) {
                      "credential_process = aws configure export-credentials --profile work");
   EXPECT_TRUE(machine.asked.empty());
   machine.files["/h/.aws/config"] += keys;
+  machine.variables["AWS_WEB_IDENTITY_TOKEN_FILE"] = "/token";
   EXPECT_EQ(find_credentials(machine.surroundings()).key_id, "k");
+  machine.files.clear();
+  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::unsupported,
+                     "AWS_WEB_IDENTITY_TOKEN_FILE is set");
+  EXPECT_TRUE(machine.asked.empty());
 }
 
 TEST(FindCredentials, AProcess) {

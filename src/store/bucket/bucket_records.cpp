@@ -47,8 +47,8 @@ std::map<std::string, std::vector<bundle::PartRecord>> read_records(const Locati
 
 }  // namespace
 
-std::vector<Candidate> find_written(const Location& place, BucketFiles& files,
-                                    const BucketLog& log) {
+std::vector<Candidate> find_written(const Location& place, BucketFiles& files, const BucketLog& log,
+                                    std::set<std::int64_t>& undecided) {
   std::vector<Candidate> found;
   auto by_save = read_records(place, files, log);
   if (by_save.empty()) return found;
@@ -65,7 +65,8 @@ std::vector<Candidate> find_written(const Location& place, BucketFiles& files,
       }
       found.push_back(std::move(candidate));
     } catch (const Error& error) {
-      if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
+      const bool is_none = error.code() == Code::data_loss || error.code() == Code::internal;
+      if (!is_none) undecided.insert(records.front().meta.step);  // another version made it, say
       cairn::log(LogLevel::info, cat("save of step ", records.front().meta.step,
                                      " did not finish: ", error.what()));
     }

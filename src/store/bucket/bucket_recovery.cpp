@@ -48,26 +48,27 @@ Recovered BucketRecovery::run(const Readers& readers) {
   bool has_log = false;
   BucketPlace::Debris debris;
   std::vector<Candidate> written;
+  std::set<std::int64_t> undecided;  // steps of which nothing is removed
   run_and_agree(readers.group, [&] {
     if (!readers.root()) return;
     has_log = take_log();
     if (!has_log) return;
     debris = at.debris();
     // Without data of an unfinished save no record is read.
-    if (!debris.dead.empty()) written = find_written(place, files, log);
+    if (!debris.dead.empty()) written = find_written(place, files, log, undecided);
   });
-  complete_written(readers, std::move(written), found);
+  complete_written(readers, written, undecided, found);
   run_and_agree(readers.group, [&] {
     if (!readers.root() || !has_log) return;
     if (found.any) debris = at.debris();
-    remove_debris(std::move(debris), found);
+    remove_debris(std::move(debris), undecided, found);
   });
   return found;
 }
 
 // The ranks share the reading.
-void BucketRecovery::complete_written(const Readers& readers, std::vector<Candidate> written,
-                                      Recovered& found) {
+void BucketRecovery::complete_written(const Readers& readers, const std::vector<Candidate>& written,
+                                      std::set<std::int64_t>& undecided, Recovered& found) {
   std::int64_t count = std::ssize(written);
   readers.group.all_reduce({&count, 1}, Group::Op::max);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -84,6 +85,7 @@ void BucketRecovery::complete_written(const Readers& readers, std::vector<Candid
                                           "completed: ",
                                           reason));
       };
+      if (finding == Soundness::unreadable) undecided.insert(step);
       if (finding != Soundness::whole) return leave(why);
       if (read_only) {
         found.removed.push_back({candidate.save.index().filename().string(), true,
@@ -94,6 +96,7 @@ void BucketRecovery::complete_written(const Readers& readers, std::vector<Candid
         complete(candidate);
       } catch (const Error& error) {  // somebody has brought an index of this step
         if (error.code() != Code::already_exists) throw;
+        undecided.insert(step);
         return leave(error.what());
       }
       found.any = true;
@@ -106,13 +109,16 @@ void BucketRecovery::complete_written(const Readers& readers, std::vector<Candid
 // Removes what belongs to no step that counts. Of a step that counts everything stays, since its
 // index may be lost or damaged, and a former owner may still put one over it, of a save whose data
 // are complete.
-void BucketRecovery::remove_debris(BucketPlace::Debris debris, Recovered& found) const {
+void BucketRecovery::remove_debris(BucketPlace::Debris debris,
+                                   const std::set<std::int64_t>& undecided,
+                                   Recovered& found) const {
   const auto key = BucketFiles::key_of(place.directory) + '/';
   std::erase_if(debris.dead, [&](const auto& object) {
-    return std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
-      const auto step = commit::parse_name(one.entry, place.naming).step;
-      return one.completes && step == at.step_of(object.key);
-    });
+    return undecided.contains(at.step_of(object.key).value()) ||
+           std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
+             const auto step = commit::parse_name(one.entry, place.naming).step;
+             return one.completes && step == at.step_of(object.key);
+           });
   });
   const auto tell = [&](const std::string& of, const char* why) {
     found.removed.push_back({of.substr(key.size()), false, why, {}, true});
@@ -131,7 +137,7 @@ void BucketRecovery::remove_debris(BucketPlace::Debris debris, Recovered& found)
   log.require_own();
   for (const auto& upload : debris.uploads) files.client()->abort(upload);
   at.remove(debris.dead);
-  remove_records(place, files);
+  if (undecided.empty()) remove_records(place, files);
 }
 
 }  // namespace cairn

@@ -1,7 +1,10 @@
 #pragma once
 /// What an owner of a bucket's checkpoints does first: completes what is written, removes what does
 /// not count.
+#include <cstdint>
 #include <functional>
+#include <set>
+#include <vector>
 
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
@@ -28,8 +31,10 @@ struct BucketRecovery {
 
  private:
   bool take_log();
-  void complete_written(const Readers&, std::vector<Candidate>, Recovered&);
-  void remove_debris(BucketPlace::Debris, Recovered&) const;
+  void complete_written(const Readers&, const std::vector<Candidate>&,
+                        std::set<std::int64_t>& undecided, Recovered&);
+  void remove_debris(BucketPlace::Debris, const std::set<std::int64_t>& undecided,
+                     Recovered&) const;
 };
 
 }  // namespace cairn

@@ -208,11 +208,9 @@ SharedObjects::One& SharedObjects::enclosed() {
   return found->second;
 }
 
-void SharedObjects::read_tail(std::int64_t offset, std::span<std::byte> bytes) const {
+void SharedObjects::read_tail(std::int64_t offset, std::span<std::byte> bytes) {
   const MutexLock guard(mutex_);
-  const auto found = std::ranges::find_if(all_, is_enclosed);
-  if (found == all_.end()) throw Error(Code::internal, "nothing encloses the parts of an object");
-  const auto& ends = found->second.ends.value();
+  const auto& ends = enclosed().ends.value();
   const auto at = static_cast<std::size_t>(offset - ends.tail_offset);
   std::memcpy(bytes.data(), std::as_bytes(std::span(ends.tail)).subspan(at, bytes.size()).data(),
               bytes.size());

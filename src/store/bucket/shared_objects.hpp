@@ -40,7 +40,7 @@ class SharedObjects {
   /// Rank 0, of the object that is enclosed: reads its tail, writes there, sends it once, and makes
   /// the object. complete_enclosed() returns what Requests::put() does, and may be called again if
   /// that is nothing.
-  void read_tail(std::int64_t offset, std::span<std::byte>) const;
+  void read_tail(std::int64_t offset, std::span<std::byte>);
   void write_tail(const std::vector<commit::Patch>&);
   void send_tail();
   std::optional<std::string> complete_enclosed(const bucket::Condition&, const std::string& mark);

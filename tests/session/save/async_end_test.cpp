@@ -197,37 +197,19 @@ TEST_P(AsyncEnd, RecoverySaysWhatItRemovesAndWhy) {
           "removed from /run: ckpt-40.data-00000-of-00001 (data that no index refers to)")));
 }
 
-// Does its tasks at once, or keeps them for drain().
-class KeptTasks : public TaskQueue {
- public:
-  ~KeptTasks() override { drain(); }
-  void run(std::function<void()> task) override {
-    if (!keeps) return task();
-    tasks_.push_back(std::move(task));
-  }
-  void drain() override {
-    keeps = false;
-    for (const auto& task : std::exchange(tasks_, {})) task();
-  }
-  bool keeps = false;
-
- private:
-  std::vector<std::function<void()>> tasks_;
-};
-
 // Rank 0 has not committed the first yet when the others write the second.
 TEST_P(AsyncEnd, TwoThatArePendingHaveRecordsOfTheirOwn) {
   if (GetParam() == 1) return;
   options_.write.part_records = true;
   run_threads(GetParam(), [&](std::shared_ptr<Group> group) {
     auto options = options_;
-    const auto tasks = std::make_shared<KeptTasks>();
+    const auto tasks = std::make_shared<HeldQueue>();
     options.async.queue = tasks;
     Rank rank(group, options);
     start(rank, 10);
     rank.manager.wait();
     start(rank, 20);
-    tasks->keeps = group->rank() == 0;
+    tasks->is_held = group->rank() == 0;
     rank.manager.poll();
     start(rank, 30);
     group->barrier();

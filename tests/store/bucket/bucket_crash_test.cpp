@@ -379,6 +379,25 @@ TEST_F(BucketWritten, IsNotCompletedIfDamaged) {
                                 "completed: "));
 }
 
+// It may be whole, so it stays for an owner that can read it.
+TEST_F(BucketWritten, StaysWhileItCannotBeRead) {
+  save(options_in(server_), Storage::automatic, false);
+  const std::string data = "run/ckpt-20.data-00001-of-00004";
+  bool is_open = false;  // before, its end is read, which tells whose it is
+  server_->set_observer([&](const std::string& request, bool) {
+    is_open |= request == "look " + data;
+    if (is_open && request == "read " + data) throw Error(Code::io, "no connection");
+  });
+  {
+    StoryJob job(serial_group(), options_in(server_), 3);
+    EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
+  }
+  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
+                                "completed: "));
+  server_->set_observer({});
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 2}}));
+}
+
 TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
   save(options_in(server_), Storage::automatic, false);
   const auto client = server_->connect();
