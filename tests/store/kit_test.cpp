@@ -94,7 +94,9 @@ TEST_F(Bucket, WithoutAListDamagedStepsCountIfNoneIsWhole) {
   bring(ten);
   {
     StoreUser owner(disk_);
-    EXPECT_NE(owner.store().history().find(10)->damage, "");
+    const auto* ten_there = owner.store().history().find(10);
+    ASSERT_NE(ten_there, nullptr);
+    EXPECT_NE(ten_there->damage, "");
   }
   client_->remove("run/.cairn/log.ckpt");
   bring(saved_elsewhere(20, "twenty"));

@@ -417,6 +417,18 @@ TEST_F(BucketWritten, IsNotCompletedIfItHasFailed) {
   EXPECT_EQ(found(), (Steps{{10, 1}}));
 }
 
+// Its objects stay, but the list says that it has failed.
+TEST_F(BucketWritten, IsNotCompletedIfItHasFailedAndItsObjectsStay) {
+  server_->set_observer([](const std::string& request, bool) {
+    if (request == "put run/ckpt-20.index" || request.starts_with("delete run/ckpt-20."))
+      throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_FALSE(server_->connect()->list("run/ckpt-20.", "").objects.empty());
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+}
+
 // If not even that reaches the server, the error says what may happen.
 TEST_F(BucketWritten, IsToldIfItMayStillBeCompleted) {
   bool is_down = false;
