@@ -16,27 +16,13 @@ import numpy as np
 import tensorflow as tf
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+from face_arrays import BY_C, BY_PYTHON, WORDS_OF_C, WORDS_OF_PYTHON  # noqa: E402
 from tensor_values import Values  # noqa: E402
-
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-          "float16", "float32", "float64", "complex64", "complex128"]
-
-
-def element_bytes(dtype, shape):
-    """The values of lengths.c: byte k of the array is 17 k, of a bool its lowest bit."""
-    bytes_ = np.arange(int(np.prod(shape)) * np.dtype(dtype).itemsize) * 17 % 256
-    bytes_ = bytes_ % 2 if dtype == "bool" else bytes_
-    return bytes_.astype(np.uint8).view(dtype).reshape(shape)
-
-
-BY_C = {"dtypes/" + name: element_bytes(name, (3, 2)) for name in DTYPES}
-BY_C |= {"u": np.array([1, 2, -0.5, -0.5]), "history": np.array([0, 7, 14])}
-WORDS_OF_C = [b"one", b"two"]
 
 SAVE = """
 import sys, cairn, numpy as np
 sys.path.insert(0, sys.argv[2])
-from faces import BY_PYTHON
+from face_arrays import BY_PYTHON
 state = dict(BY_PYTHON, turned=BY_PYTHON["turned"].T.copy().T, words=["one", "zw\\u00f6lf", ""])
 state["halo"] = np.pad(BY_PYTHON["halo"], 2)[2:-2, 2:-2]
 state["sliced"] = cairn.patches([cairn.slice(BY_PYTHON["sliced"][:, at:at + 2], (3, 5), (0, at))
@@ -45,10 +31,6 @@ for format in sys.argv[3:]:
     with cairn.CheckpointManager(f"{sys.argv[1]}/{format}", store={"format": format}) as manager:
         manager.save(3, state)
 """
-BY_PYTHON = {"dtypes/" + name: element_bytes(name, (3, 2)) for name in DTYPES}
-BY_PYTHON |= {"turned": element_bytes("float64", (4, 3)), "halo": element_bytes("int32", (5, 2)),
-              "sliced": element_bytes("float32", (3, 5)), "step": np.array(12), "rate": np.array(0.1)}
-WORDS_OF_PYTHON = [b"one", "zwölf".encode(), b""]
 
 
 def compare(what, key, found, right):

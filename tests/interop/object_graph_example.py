@@ -1,5 +1,8 @@
 """Runs examples/object_graph. usage: object_graph_example.py WORK_DIRECTORY RESTORE.PY COMMAND..."""
+import contextlib
+import io
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -22,9 +25,11 @@ def main():
     os.makedirs(work)
     saved, keras, halved = (os.path.join(work, name) for name in ("saved", "keras", "halved"))
     subprocess.run(command + ["save", saved], check=True)
-    said = subprocess.run([sys.executable, restore, saved], check=True, capture_output=True, text=True)
-    if said.stdout != "step 100 kernel 6.0\n":
-        sys.exit(f"FAILED: restore.py says {said.stdout!r}")
+    sys.argv = [restore, saved]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        runpy.run_path(restore, run_name="__main__")
+    if said.getvalue() != "step 100 kernel 6.0\n":
+        sys.exit(f"FAILED: restore.py says {said.getvalue()!r}")
 
     model, checkpoint = keras_checkpoint()
     checkpoint.save(os.path.join(keras, "ckpt"))

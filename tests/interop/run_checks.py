@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import multiprocessing
 import os
+import resource
 import runpy
 import signal
 import sys
@@ -28,6 +29,12 @@ def run_script(output, arguments):
     runpy.run_path(arguments[0], run_name="__main__")
 
 
+def processor_seconds():
+    """Of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def stop(process):
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
@@ -38,7 +45,7 @@ def stop(process):
 
 
 def run(name, limit, arguments, shown):
-    start = time.monotonic()
+    start, used = time.monotonic(), processor_seconds()
     with tempfile.TemporaryFile() as output:
         process = multiprocessing.get_context("fork").Process(
             target=run_script, args=(None if shown else output.fileno(), arguments))
@@ -52,7 +59,8 @@ def run(name, limit, arguments, shown):
         text = output.read().decode(errors="replace").strip()
     if text and good:
         text = text.splitlines()[-1]  # the script's own count
-    print(f"{'passed' if good else 'FAILED'} {name} ({time.monotonic() - start:.1f} s)"
+    print(f"{'passed' if good else 'FAILED'} {name} ({time.monotonic() - start:.1f} s, "
+          f"{processor_seconds() - used:.1f} s of the processors)"
           + (f": {text}" if good and text else ""))
     if not good:
         print(text)
