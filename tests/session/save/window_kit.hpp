@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "support/loops.hpp"
 #include "support/manager_kit.hpp"
 #include "support/says.hpp"
 
@@ -46,25 +47,25 @@ struct WindowState {
       // Replicas are the same on all ranks.
       const auto base =
           static_cast<double>(at * 100 + (values == &same ? 0 : rank * 10) + tensor++);
-      for (std::size_t i = 0; i < values->size(); ++i) {
-        (*values)[i] = base + static_cast<double>(i) / 65536;
-      }
+      set_ramp(*values, base);
     }
     words = {cat("at ", at), cat("rank-free ", at)};
   }
   void spoil() {
     step = -1;
-    for (auto* values : {&a, &b, &halo, &same}) values->assign(values->size(), -1);
+    for (auto* values : {&a, &b, &halo, &same}) set_all(*values, -1);
     words = {"spoilt", "spoilt"};
   }
   /// The step whose values are in memory, all of them; -1 if they do not belong together.
   std::int64_t seen(const Group& group) {
     WindowState right(group, std::ssize(a) / width);
     right.fill(step);
-    for (std::size_t i = 0; i < halo.size(); ++i) {  // the halo is not restored
-      if (i % (width + 2) == 0 || i % (width + 2) == width + 1) halo[i] = right.halo[i];
+    constexpr std::size_t line = width + 2;
+    for (std::size_t i = 0; i < halo.size(); i += line) {  // the halo is not restored
+      for (const auto edge : {i, i + line - 1}) halo[edge] = right.halo[edge];
     }
-    const bool whole = a == right.a && b == right.b && halo == right.halo && same == right.same &&
+    const bool whole = same_values(a, right.a) && same_values(b, right.b) &&
+                       same_values(halo, right.halo) && same_values(same, right.same) &&
                        words == right.words;
     return whole ? step : -1;
   }
