@@ -280,6 +280,10 @@ class OneOnThreads : public LimitedFileSystem {
 
   void give_up() override { pool_->give_up(); }
   void wait_until_back() override { pool_->wait_until_back(); }
+  FileSystem& target() override { return *files_; }
+  void run(const char* action, const Path& path, std::function<void()> work) override {
+    pool_->run(action, path, std::move(work));
+  }
 
   const FileSystem* identity() const override { return files_->identity(); }
   std::unique_ptr<File> create(const Path& path) override {

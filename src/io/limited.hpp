@@ -9,6 +9,7 @@
 /// is an I/O error like others, so agreement, withdrawal and the next save need no code for it. The
 /// price is a second copy of what is written.
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "io/file_system.hpp"
@@ -22,6 +23,11 @@ class LimitedFileSystem : public FileSystem {
   virtual void give_up() = 0;
   /// Returns when no operation is stuck.
   virtual void wait_until_back() = 0;
+
+  /// What has these limits.
+  virtual FileSystem& target() = 0;
+  /// Any thread. Does this work, which owns all that it touches, as an operation at this path.
+  virtual void run(const char* action, const Path&, std::function<void()> work) = 0;
 };
 
 /// Every operation fails with io if it has not come back after this many seconds. Reading ahead

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "io/file_system.hpp"
+#include "io/limited.hpp"
 #include "store/directory/directory.hpp"
 #include "store/directory/retention.hpp"
 
@@ -14,7 +15,12 @@ namespace cairn {
 namespace {
 
 StoreMaker* maker_of(io::FileSystem* files) {
-  return files ? dynamic_cast<StoreMaker*>(&io::behind_wrappers(*files)) : nullptr;
+  if (!files) return nullptr;
+  auto& behind = io::behind_wrappers(*files);
+  if (auto* limited = dynamic_cast<io::LimitedFileSystem*>(&behind)) {
+    return maker_of(&limited->target());
+  }
+  return dynamic_cast<StoreMaker*>(&behind);
 }
 
 }  // namespace

@@ -18,20 +18,24 @@ auto BucketServer::change(const std::string& key, std::string text, Apply apply)
     sent = changes_.size();
   }
   observe(text, true);
-  const std::lock_guard guard(mutex_);
-  const auto loss = losses_ ? losses_(changes_.size()) : Loss::none;
-  before_.push_back(contents_);
-  changes_.push_back({std::move(text), sent, [apply](Contents& contents) {
-                        try {
-                          apply(contents);
-                        } catch (const Error&) {  // nobody hears it
-                        }
-                      }});
-  if (loss == Loss::request) throw Error(Code::io, "no connection");
-  auto result = apply(contents_);
-  const bool is_lost = loss == Loss::answer || (!key.empty() && key == lost_);
-  if (is_lost) lost_.clear();
-  if (is_lost) throw Error(Code::io, "no answer");
+  auto result = [&] {
+    const std::lock_guard guard(mutex_);
+    const auto loss = losses_ ? losses_(changes_.size()) : Loss::none;
+    before_.push_back(contents_);
+    changes_.push_back({text, sent, [apply](Contents& contents) {
+                          try {
+                            apply(contents);
+                          } catch (const Error&) {  // nobody hears it
+                          }
+                        }});
+    if (loss == Loss::request) throw Error(Code::io, "no connection");
+    auto applied = apply(contents_);
+    const bool is_lost = loss == Loss::answer || (!key.empty() && key == lost_);
+    if (is_lost) lost_.clear();
+    if (is_lost) throw Error(Code::io, "no answer");
+    return applied;
+  }();
+  if (answer_observer_) answer_observer_(text);
   return result;
 }
 

@@ -45,6 +45,11 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   void set_observer(std::function<void(const std::string& request, bool changes)> observer) {
     observer_ = std::move(observer);
   }
+  /// Called after each request that has changed something, before its answer; if it throws, the
+  /// answer is lost.
+  void set_answer_observer(std::function<void(const std::string& request)> observer) {
+    answer_observer_ = std::move(observer);
+  }
   /// The next put of this key is carried out, but its answer is lost.
   void lose_answer(std::string key) { lost_ = std::move(key); }
   /// Whether the answer to the change of this number is lost: yes, no, or the request itself is.
@@ -80,6 +85,7 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   Contents listed() const;
 
   std::function<void(const std::string&, bool)> observer_;
+  std::function<void(const std::string&)> answer_observer_;
   std::function<Loss(std::size_t)> losses_;
   mutable std::mutex mutex_;
   std::string lost_;

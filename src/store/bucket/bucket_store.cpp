@@ -26,6 +26,7 @@
 #include "store/bucket/bucket_records.hpp"
 #include "store/bucket/bucket_recovery.hpp"
 #include "store/bucket/lease.hpp"
+#include "store/bucket/limited_requests.hpp"
 #include "store/bucket/put_new.hpp"
 #include "store/bucket/shared_objects.hpp"
 #include "store/commit/state_file.hpp"
@@ -131,12 +132,14 @@ void require_same_format(const Location& place, const BucketPlace& at,
 
 class BucketStore : public Store {
  public:
-  BucketStore(const Location& place, BucketFiles& files)
+  // `limited`: if given, all requests are made with it.
+  BucketStore(const Location& place, BucketFiles& files, std::unique_ptr<BucketFiles> limited)
       : Store(place),
-        files_(files),
-        log_(files, BucketLog::path_of(place)),
-        at_(place, files, log_),
-        put_new_{place_, files, log_, at_, *this} {}
+        limited_(std::move(limited)),
+        files_(limited_ ? *limited_ : files),
+        log_(files_, BucketLog::path_of(place)),
+        at_(place, files_, log_),
+        put_new_{place_, files_, log_, at_, *this} {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
@@ -452,6 +455,7 @@ class BucketStore : public Store {
     cairn::mark_damaged(place_, entry, reason);
   }
 
+  const std::unique_ptr<BucketFiles> limited_;
   BucketFiles& files_;
   std::unique_ptr<Lease> lease_;  // null if it owns nothing
   mutable BucketLog log_;
@@ -472,7 +476,12 @@ class BucketStore : public Store {
 }  // namespace
 
 std::unique_ptr<Store> BucketFiles::make_store(const Location& place) {
-  return std::make_unique<BucketStore>(place, *this);
+  std::unique_ptr<BucketFiles> limited;
+  if (auto limits = std::dynamic_pointer_cast<io::LimitedFileSystem>(place.files)) {
+    limited = std::make_unique<BucketFiles>(
+        [limits, connect = connect_] { return limited_requests(limits, connect); }, part_bytes_);
+  }
+  return std::make_unique<BucketStore>(place, *this, std::move(limited));
 }
 
 }  // namespace cairn
