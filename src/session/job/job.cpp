@@ -2,7 +2,6 @@
 #include "session/job/job.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
@@ -55,8 +54,6 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
           CallGroup::of(std::move(group)),
           std::move(options)};
   job.part_bytes = part_bytes(job.options.write.file_system.get());
-  // Parts are not sent through such files. So no file has more than one.
-  if (limit > 0 && job.part_bytes > 0) job.part_bytes = std::numeric_limits<std::int64_t>::max();
   job.sharding.policy = job.options.store.policy;
   job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
   return job;

@@ -253,10 +253,6 @@ TEST(Options, WhatABucketCannotHaveIsRefused) {
     options.store.format = Format::hdf5;
     options.store.codec = StoreCodec::deflate;
   });
-  refused(test::Says("do not go with write.storage_limit_seconds"), [](ManagerOptions& options) {
-    options.store.format = Format::hdf5;
-    options.write.storage_limit_seconds = 5;
-  });
 }
 
 // -- groups that sharded_save shares

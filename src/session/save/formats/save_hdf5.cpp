@@ -47,20 +47,12 @@ const Encoding* encoding_of(StoreCodec choice) {
 
 // Of a file that ranks write in parts.
 void require_parts(const Job& job, const Encoding* encoding) {
-  const auto refuse = [&](const char* what, const char* reason, const char* way_out) {
-    throw Error(Code::unsupported,
-                cat("HDF5 files in ", job.directory.string(), " do not go with ", what), reason,
-                way_out)
-        .at(job.directory.string());
-  };
-  if (encoding) {
-    refuse("store.codec", "ranks send parts whose places must be known before",
-           "Save without a codec, or in a directory.");
-  }
-  if (job.options.write.storage_limit_seconds > 0) {
-    refuse("write.storage_limit_seconds", "its bytes would have to wait in the memory of one rank",
-           "Leave the limit out, or save bundles (store.format = bundle).");
-  }
+  if (!encoding) return;
+  throw Error(Code::unsupported,
+              cat("HDF5 files in ", job.directory.string(), " do not go with store.codec"),
+              "ranks send parts whose places must be known before",
+              "Save without a codec, or in a directory.")
+      .at(job.directory.string());
 }
 
 }  // namespace
