@@ -135,7 +135,7 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
                  "Create it first: Cairn makes no buckets.");
   }
   if (told.code == "NoSuchUpload") {
-    return Error(Code::io, cat("an upload to bucket ", endpoint.bucket, " is gone"), words,
+    return Error(Code::data_loss, cat("an upload to bucket ", endpoint.bucket, " is gone"), words,
                  "A job that takes over ends uploads, and so may a rule of the bucket: let the "
                  "other job end, or give the rule more days.");
   }

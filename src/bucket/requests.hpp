@@ -91,7 +91,8 @@ class Requests {
   virtual Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
                              std::uint32_t crc32c) = 0;
   virtual std::string finish_part(Pending) = 0;  ///< its tag
-  /// Makes the object of these parts. Returns as put() does.
+  /// Makes the object of these parts. Returns as put() does. Throws data_loss if there is no such
+  /// upload.
   virtual std::optional<std::string> complete(const Upload&, const PartTags& tags,
                                               const Condition& = {}) = 0;
   virtual void abort(const Upload&) = 0;

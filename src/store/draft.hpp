@@ -114,7 +114,7 @@ class DraftFiles {
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
   /// Rank 0: begins data files that ranks write in parts. What tell() of rank 0 returns then must
   /// reach hear() on the others before they open one, and what theirs return that of rank 0 before
-  /// the commit.
+  /// the commit. It is a list of bundle::PartUpload, which part records have, too.
   virtual void begin_parts(const std::vector<int>& numbers) = 0;
   virtual std::string tell() const = 0;
   virtual void hear(std::string_view) = 0;

@@ -298,8 +298,8 @@ TEST(Bucket, ErrorsSayTheWayOut) {
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::not_found, "there is no bucket b");
   const Upload upload{"k", "u"};
   server.will(error(404, "NoSuchUpload"));
-  EXPECT_CAIRN_ERROR(bucket.finish_part(bucket.start_part(upload, 1, bytes("x"), 0)), Code::io,
-                     "is gone");
+  EXPECT_CAIRN_ERROR(bucket.finish_part(bucket.start_part(upload, 1, bytes("x"), 0)),
+                     Code::data_loss, "is gone");
   server.will({.status = 400, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
   server.will({.body = "<html><p></html>"});

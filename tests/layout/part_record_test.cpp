@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/checksum.hpp"
+#include "base/wire.hpp"
 #include "cairn/error.hpp"
 #include "layout/bundle/numbers.hpp"
 #include "support/bundle_files.hpp"
@@ -30,6 +31,8 @@ PartRecord sample_record() {
   StoredTensor nothing{"nothing", DType::float16, {0, 3}, false, {}, ""};
   nothing.slices.push_back({Box::whole({0, 3}), {}, 0, 0, 0, 0, 0});
   record.tensors = {u, name, nothing};
+  record.uploads = {{3, "run/a", "id\n1", true, "mark", {{1, "\"tag\" AAAAAA=="}, {7, "b"}}, 7},
+                    {0, "run/b", "id 2", false, "", {}, 0}};
   return record;
 }
 
@@ -38,7 +41,8 @@ std::string text(const PartRecord& record) {
   contents.tensors = record.tensors;
   return std::to_string(record.fingerprint) + record.uuid + std::to_string(record.part) + '/' +
          std::to_string(record.parts) + ' ' + std::to_string(record.num_files) +
-         record.meta.policy + std::to_string(record.meta.sequence) + test::dump(contents);
+         record.meta.policy + std::to_string(record.meta.sequence) + test::dump(contents) +
+         pack_each(record.uploads);
 }
 
 std::string record_refusal(std::string_view bytes) {

@@ -12,6 +12,7 @@
 #include "bucket/bucket.hpp"
 #include "io/expect_error.hpp"
 #include "support/bucket_server.hpp"
+#include "support/crash_story.hpp"
 #include "support/noted_requests.hpp"
 #include "support/s3_server.hpp"
 
@@ -131,6 +132,25 @@ TEST_F(OverHttp, UploadsEndOrAreGivenUp) {
   EXPECT_TRUE(client->uploads("").empty());
   EXPECT_EQ(client->look("k")->size, std::ssize(bytes) + 3);
   EXPECT_FALSE(client->look("other"));
+}
+
+// Records keep what the server has said of each part.
+TEST_F(OverHttp, TheNextOwnerCompletesUploads) {
+  constexpr std::int64_t rows = 1000;  // two parts
+  ManagerOptions options;
+  options.write.file_system = files();
+  options.write.owner_wait_seconds = 0;
+  options.async.queue = inline_queue();
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    StoryJob job(group, options, rows, Storage::dense);
+    job.async = true;
+    job.save(10, 2);  // it ends before the commit
+  });
+  EXPECT_EQ(connect()->uploads("run/").size(), 1u);
+  StoryJob next(serial_group(), options, rows, Storage::dense);
+  ASSERT_TRUE(next.manager.restore_latest(next.state));
+  EXPECT_EQ(next.row, std::vector<double>(next.row.size(), 2.0));
+  EXPECT_TRUE(connect()->uploads("run/").empty());
 }
 
 // Bytes that stay and bytes that do not, in pieces of all sizes, with gaps.

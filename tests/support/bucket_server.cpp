@@ -178,7 +178,7 @@ class Connection : public bucket::Requests {
   static std::map<std::string, BucketServer::Parts>::iterator upload_of(
       Contents& contents, const bucket::Upload& upload) {
     const auto found = contents.uploads.find(upload.id);
-    if (found == contents.uploads.end()) throw Error(Code::io, "there is no such upload");
+    if (found == contents.uploads.end()) throw Error(Code::data_loss, "there is no such upload");
     return found;
   }
   std::shared_ptr<const BucketServer::Stored> find(const std::string& key) const {

@@ -66,6 +66,12 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
   /// 8 MiB of this.
   std::shared_ptr<BucketFiles> files(std::int64_t part_bytes = std::int64_t{8} << 20);
 
+  /// Flips a bit of a part of an upload.
+  void damage_part(const std::string& upload, int number) {
+    const std::lock_guard guard(mutex_);
+    contents_.uploads.at(upload).parts.at(number)[100] ^= 1;
+  }
+
   // What has happened.
   const std::vector<Change>& changes() const { return changes_; }
   /// The bucket after the first so many changes.

@@ -84,6 +84,26 @@ std::string problem(const StoredTensor& tensor, const Piece& slice, int num_file
   return cat("it lies in data file ", slice.file, ", but there are ", num_files);
 }
 
+void put(const PartUpload& upload, pb::PartUpload* out) {
+  out->set_file(upload.file);
+  out->set_key(upload.key);
+  out->set_id(upload.id);
+  out->set_checks(upload.checks);
+  out->set_mark(upload.mark);
+  for (const auto& [number, tag] : upload.tags) {
+    auto* to = out->add_tags();
+    to->set_number(number);
+    to->set_tag(tag);
+  }
+  out->set_last(upload.last);
+}
+
+PartUpload get(const pb::PartUpload& in) {
+  PartUpload upload{in.file(), in.key(), in.id(), in.checks(), in.mark(), {}, in.last()};
+  for (const auto& one : in.tags()) upload.tags[one.number()] = one.tag();
+  return upload;
+}
+
 bool is_encoded(const StoredTensor& tensor) {
   return std::any_of(tensor.slices.begin(), tensor.slices.end(),
                      [](const auto& slice) { return slice.codec != Codec::none; });
@@ -138,6 +158,7 @@ std::string encode_part_record(const PartRecord& record, const EachTensor& each,
   part.set_parts(record.parts);
   part.set_num_files(record.num_files);
   part.set_meta(encode_meta(record.meta));
+  for (const auto& upload : record.uploads) put(upload, part.add_uploads());
   std::string bytes(record_magic);
   bytes.reserve(about_bytes);
   append_u32(bytes, 0);  // room for the version, for the length, and for the checksum
@@ -220,6 +241,7 @@ PartRecord decode_part_record(std::string_view bytes) {
   for (const auto& tensor : part.tensors()) {
     record.tensors.push_back(get(tensor, record.num_files, version));
   }
+  for (const auto& upload : part.uploads()) record.uploads.push_back(get(upload));
   return record;
 }
 

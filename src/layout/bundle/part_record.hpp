@@ -3,6 +3,7 @@
 /// save whose bytes are all durable.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,16 @@
 #include "cairn/contents.hpp"
 
 namespace cairn::bundle {
+
+/// What a rank knows of an object that several ranks send in parts, and that is not complete yet.
+struct PartUpload {
+  int file = 0;  ///< the number of the data file
+  std::string key = {}, id = {};
+  bool checks = false;  ///< whether the server compares checksums of parts
+  std::string mark = {};
+  std::map<int, std::string> tags = {};  ///< of the parts that this rank has sent, by their numbers
+  int last = 0;                          ///< the number of the last part, if this rank has sent it
+};
 
 struct PartRecord {
   std::string uuid;               ///< of the save
@@ -21,6 +32,7 @@ struct PartRecord {
   /// The entries of this rank, with final file numbers. A plain tensor may come from several ranks:
   /// then each has its own runs of it (boxes, each contiguous in the file, with its own checksum).
   std::vector<StoredTensor> tensors;
+  std::vector<PartUpload> uploads = {};
 };
 
 /// Throws invalid_argument if the record would take more than 2 GiB. The second form encodes

@@ -4,6 +4,7 @@
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
+#include "base/wire.hpp"
 #include "cairn/version.hpp"
 #include "layout/bundle/part_record.hpp"
 #include "session/save/save_steps.hpp"
@@ -48,6 +49,8 @@ void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta
   record.parts = layout.writers;
   record.num_files = draft.num_files();
   record.meta = meta;
+  const auto told = draft.tell();
+  record.uploads = unpack_all<bundle::PartUpload>(told);
   const auto each = [&](const auto& take) {
     for (const auto& entry : entries.each()) take(entry);
   };

@@ -105,10 +105,7 @@ class BucketDraft : public DraftFiles {
     return may_be_completed() ? "completes it, if the bytes of all ranks were written"
                               : "removes it";
   }
-  // Uploads of several ranks end with the job that has begun them.
-  bool may_be_completed() const {
-    return leaves_records_ && format_.has_data_files() && !shared_->any();
-  }
+  bool may_be_completed() const { return leaves_records_ && format_.has_data_files(); }
   void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
   void committed() const override {}
   bool names_data() const override { return false; }

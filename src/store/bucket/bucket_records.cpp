@@ -27,21 +27,41 @@ std::vector<bucket::Object> records_there(const Location& place, BucketFiles& fi
   return files.client()->list(BucketFiles::key_of(records_directory(place)) + '/', "").objects;
 }
 
-// By the uuid of their save. One that is not whole, or gone by now, tells of none.
+// The record of the first writer of the same save.
+std::string first_of(const std::string& key) {
+  const auto name = key.rfind('/') + 1;
+  const auto slot = key.find('.', name), writers = key.find("-of-", name);
+  if (slot == key.npos || writers == key.npos || slot > writers) return key;
+  return cat(key.substr(0, slot + 1), '0', key.substr(writers));
+}
+
+// By the uuid of their save. One that is not whole, or gone by now, tells of none. If the first
+// writer's does not, the others' are not read.
 std::map<std::string, std::vector<bundle::PartRecord>> read_records(const Location& place,
                                                                     BucketFiles& files,
                                                                     const BucketLog& log) {
   std::map<std::string, std::vector<bundle::PartRecord>> by_save;
-  for (const auto& one : records_there(place, files)) try {
-      const auto got = files.client()->get(one.key);
-      if (!got) continue;
+  auto client = files.client();
+  // Returns whether it is that of a save that may be completed.
+  const auto read = [&](const std::string& key) {
+    const auto got = client->get(key);
+    if (!got) return false;
+    try {
       auto record = bundle::decode_part_record(got->bytes);
-      if (log.may_be_completed(record.uuid, record.meta.step)) {
-        by_save[record.uuid].push_back(std::move(record));
-      }
+      if (!log.may_be_completed(record.uuid, record.meta.step)) return false;
+      by_save[record.uuid].push_back(std::move(record));
+      return true;
     } catch (const Error& error) {
       if (error.code() != Code::data_loss) throw;
+      return false;
     }
+  };
+  std::map<std::string, bool> firsts;
+  for (const auto& one : records_there(place, files)) {
+    const auto first = first_of(one.key);
+    if (!firsts.contains(first)) firsts[first] = read(first);
+    if (one.key != first && firsts[first]) read(one.key);
+  }
   return by_save;
 }
 

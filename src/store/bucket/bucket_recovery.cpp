@@ -10,6 +10,7 @@
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "store/bucket/bucket_records.hpp"
+#include "store/bucket/shared_objects.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -54,16 +55,32 @@ Recovered BucketRecovery::run(const Readers& readers) {
     has_log = take_log();
     if (!has_log) return;
     debris = at.debris();
-    // Without data of an unfinished save no record is read.
-    if (!debris.dead.empty()) written = find_written(place, files, log, undecided);
+    written = find_written(place, files, log, undecided);
   });
   complete_written(readers, written, undecided, found);
   run_and_agree(readers.group, [&] {
     if (!readers.root() || !has_log) return;
-    if (found.any) debris = at.debris();
-    remove_debris(std::move(debris), undecided, found);
+    const bool has_parts =
+        std::ranges::any_of(written, [](const auto& one) { return !one.uploads.empty(); });
+    if (found.any || has_parts) debris = at.debris();
+    remove_debris(std::move(debris), undecided, !written.empty(), found);
   });
   return found;
+}
+
+// Rank 0. Bytes that lie in uploads cannot be read, so these are completed first. Nothing: all can
+// be examined.
+std::optional<Soundness> BucketRecovery::complete_parts(const Candidate& candidate,
+                                                        std::string& why) const {
+  if (candidate.uploads.empty()) return std::nullopt;
+  if (read_only) return Soundness::whole;  // as far as is known
+  try {
+    SharedObjects::complete_left(files, candidate.uploads, candidate.paths);
+    return std::nullopt;
+  } catch (const Error& error) {
+    why = error.what();
+    return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
+  }
 }
 
 // The ranks share the reading.
@@ -75,7 +92,14 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
     static const Candidate none;  // examine() sends the others rank 0's
     const auto& candidate = readers.root() ? written[static_cast<std::size_t>(i)] : none;
     std::string why;
-    const auto finding = examine(place, readers, candidate, why);
+    std::optional<Soundness> early;
+    run_and_agree(readers.group, [&] {
+      if (readers.root()) early = complete_parts(candidate, why);
+    });
+    std::int64_t is_early = early.has_value();
+    readers.group.all_reduce({&is_early, 1}, Group::Op::max);
+    const auto finding =
+        is_early != 0 ? early.value_or(Soundness::whole) : examine(place, readers, candidate, why);
     run_and_agree(readers.group, [&] {
       if (!readers.root()) return;
       const auto step = candidate.save.step;
@@ -89,7 +113,9 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
       if (finding != Soundness::whole) return leave(why);
       if (read_only) {
         found.removed.push_back({candidate.save.index().filename().string(), true,
-                                 cat("step ", step, ": all its bytes are there")});
+                                 cat("step ", step,
+                                     candidate.uploads.empty() ? ": all its bytes are there"
+                                                               : ": all its bytes were sent")});
         return;
       }
       try {
@@ -110,16 +136,18 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
 // index may be lost or damaged, and a former owner may still put one over it, of a save whose data
 // are complete.
 void BucketRecovery::remove_debris(BucketPlace::Debris debris,
-                                   const std::set<std::int64_t>& undecided,
+                                   const std::set<std::int64_t>& undecided, bool has_records,
                                    Recovered& found) const {
   const auto key = BucketFiles::key_of(place.directory) + '/';
-  std::erase_if(debris.dead, [&](const auto& object) {
+  const auto stays = [&](const auto& object) {
     return undecided.contains(at.step_of(object.key).value()) ||
            std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
              const auto step = commit::parse_name(one.entry, place.naming).step;
              return one.completes && step == at.step_of(object.key);
            });
-  });
+  };
+  std::erase_if(debris.dead, stays);
+  std::erase_if(debris.uploads, stays);
   const auto tell = [&](const std::string& of, const char* why) {
     found.removed.push_back({of.substr(key.size()), false, why, {}, true});
   };
@@ -133,7 +161,7 @@ void BucketRecovery::remove_debris(BucketPlace::Debris debris,
             ") belong to no checkpoint that counts, and no save of Cairn's has left them: they "
             "stay. cairn ls names the checkpoints among them"));
   }
-  if (read_only || (found.removed.empty() && !found.any)) return;
+  if (read_only || (found.removed.empty() && !has_records)) return;
   log.require_own();
   for (const auto& upload : debris.uploads) files.client()->abort(upload);
   at.remove(debris.dead);

@@ -3,7 +3,9 @@
 /// not count.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "store/bucket/bucket_files.hpp"
@@ -33,7 +35,8 @@ struct BucketRecovery {
   bool take_log();
   void complete_written(const Readers&, const std::vector<Candidate>&,
                         std::set<std::int64_t>& undecided, Recovered&);
-  void remove_debris(BucketPlace::Debris, const std::set<std::int64_t>& undecided,
+  std::optional<Soundness> complete_parts(const Candidate&, std::string& why) const;
+  void remove_debris(BucketPlace::Debris, const std::set<std::int64_t>& undecided, bool has_records,
                      Recovered&) const;
 };
 

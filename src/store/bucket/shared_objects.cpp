@@ -17,14 +17,6 @@ namespace {
 // A part has up to 10 MiB, unless the object is very large.
 constexpr std::size_t most_under_way = 3;
 
-struct Told {
-  int number = 0;
-  std::string key, id;
-  bool checks = false;
-  bucket::PartTags tags;
-  int last = 0;
-};
-
 // This rank's parts, which are written in order. What no rank writes in between is zero.
 class PartsFile : public io::File {
  public:
@@ -150,26 +142,22 @@ void SharedObjects::enclose(int number, const io::Path& path, FileEnds ends) {
   one.ends = std::move(ends);
 }
 
-bool SharedObjects::any() const {
-  const MutexLock guard(mutex_);
-  return !all_.empty();
-}
-
 std::string SharedObjects::tell() const {
   const MutexLock guard(mutex_);
   std::string told;
   for (const auto& [number, one] : all_) {
-    pack_into(told,
-              Told{number, one.upload.key, one.upload.id, one.upload.checks, one.tags, one.last});
+    const auto& [key, id, checks, mark] = one.upload;
+    pack_into(told, bundle::PartUpload{number, key, id, checks, mark, one.tags, one.last});
   }
   return told;
 }
 
 void SharedObjects::hear(std::string_view told) {
   const MutexLock guard(mutex_);
-  for (const auto& [number, key, id, checks, tags, last] : unpack_each<Told>(told)) {
+  for (const auto& [number, key, id, checks, mark, tags, last] :
+       unpack_each<bundle::PartUpload>(told)) {
     auto& one = all_[number];
-    if (one.upload.id.empty()) one.upload = {key, id, checks};
+    if (one.upload.id.empty()) one.upload = {key, id, checks, mark};
     one.tags.insert(tags.begin(), tags.end());
     one.last = std::max(one.last, last);
   }
@@ -226,6 +214,11 @@ void SharedObjects::write_tail(const std::vector<commit::Patch>& patches) {
   }
 }
 
+void SharedObjects::require_all(const One& one) {
+  if (one.last > 0 && std::ssize(one.tags) == one.last) return;
+  throw Error(Code::internal, cat("parts of ", one.upload.key, " are missing"));
+}
+
 // A small object is put at once, since a part that another one follows has 5 MiB or more.
 void SharedObjects::send_tail() {
   const MutexLock guard(mutex_);
@@ -241,9 +234,7 @@ void SharedObjects::send_tail() {
     bytes.insert(bytes.end(), tail.begin(), tail.end());
     return;
   }
-  if (one.last == 0 || std::ssize(one.tags) != one.last) {
-    throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
-  }
+  require_all(one);
   auto client = files_.client();
   const auto sent = client->start_part(one.upload, one.last + 1, tail, crc32c(tail));
   one.tags[one.last + 1] = client->finish_part(sent);
@@ -265,13 +256,35 @@ void SharedObjects::complete() {
   const MutexLock guard(mutex_);
   while (!all_.empty() && !is_enclosed(*all_.begin())) {
     const auto& one = all_.begin()->second;
-    if (one.last == 0 || std::ssize(one.tags) != one.last) {
-      throw Error(Code::internal, cat("parts of ", one.path.string(), " are missing"));
-    }
+    require_all(one);
     if (!files_.client()->complete(one.upload, one.tags, bucket::Condition::absent())) {
       throw Error(Code::already_exists, cat(one.path.string(), " is there")).at(one.path.string());
     }
     all_.erase(all_.begin());
+  }
+}
+
+void SharedObjects::complete_left(BucketFiles& files,
+                                  const std::vector<bundle::PartUpload>& uploads,
+                                  const std::vector<std::string>& paths) {
+  SharedObjects left(files);
+  left.hear(pack_each(uploads));
+  const MutexLock guard(left.mutex_);
+  auto client = files.client();
+  for (const auto& [number, one] : left.all_) {
+    const auto& key = one.upload.key;
+    const bool is_its = number >= 0 && number < std::ssize(paths) &&
+                        key == BucketFiles::key_of(paths[static_cast<std::size_t>(number)]);
+    if (!is_its) throw Error(Code::data_loss, cat("its records speak of ", key)).at(key);
+    try {
+      require_all(one);
+      client->complete(one.upload, one.tags, bucket::Condition::absent());
+    } catch (const Error& error) {
+      // The owner before may have completed it, too.
+      if (client->look(key)) continue;
+      if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
+      throw Error(Code::data_loss, cat("the upload of ", key, " is gone"), error.what()).at(key);
+    }
   }
 }
 

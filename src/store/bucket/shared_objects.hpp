@@ -12,6 +12,7 @@
 
 #include "base/mutex.hpp"
 #include "io/paced.hpp"
+#include "layout/bundle/part_record.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/commit/protocol.hpp"
 #include "store/draft.hpp"
@@ -27,7 +28,6 @@ class SharedObjects {
   /// Rank 0. If it throws, nothing stays begun. `mark`: of the objects (Requests::put).
   void begin(const std::map<int, io::Path>& objects, const std::string& mark);
   // See DraftFiles.
-  bool any() const;
   std::string tell() const;
   void hear(std::string_view);
   /// See DraftFiles, of this object, which need not be begun.
@@ -37,6 +37,10 @@ class SharedObjects {
                                  std::string end, io::Pace*);
   /// Rank 0. Throws already_exists if there is such an object. Leaves out one that is enclosed.
   void complete();
+  /// A later owner, of what all ranks have left: completes what is not there yet. What is there
+  /// need not be of this save. Throws data_loss if something can never be complete.
+  static void complete_left(BucketFiles&, const std::vector<bundle::PartUpload>&,
+                            const std::vector<std::string>& paths);
   /// Rank 0, of the object that is enclosed: reads its tail, writes there, sends it once, and makes
   /// the object. complete_enclosed() returns what Requests::put() does, and may be called again if
   /// that is nothing.
@@ -62,6 +66,7 @@ class SharedObjects {
   };
   using Numbered = std::pair<const int, One>;
   static bool is_enclosed(const Numbered& one) { return one.second.ends.has_value(); }
+  static void require_all(const One&);  // parts
   One& enclosed() CAIRN_REQUIRES(mutex_);
 
   BucketFiles& files_;

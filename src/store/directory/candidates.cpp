@@ -327,6 +327,7 @@ Candidate join_records(commit::Transaction save, const std::vector<bundle::PartR
       for (const auto& slice : tensor.slices) data_files = std::max(data_files, slice.file + 1);
       entries.push_back(tensor);
     }
+    std::ranges::copy(record.uploads, std::back_inserter(candidate.uploads));
     // Only the first part has descriptions.
     if (record.part == 0) candidate.meta = record.meta;
   }

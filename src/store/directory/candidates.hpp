@@ -22,6 +22,7 @@ struct Candidate {
   std::vector<StoredTensor> tensors;  ///< of the index
   std::vector<std::string> paths;     ///< of the data files, where they are now
   int data_files = 0;
+  std::vector<bundle::PartUpload> uploads = {};  ///< of data files that are not complete yet
 };
 
 /// Saves that are not completed.

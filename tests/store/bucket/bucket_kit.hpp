@@ -29,6 +29,24 @@ inline bool is_whole(const StoryJob& job) {
                              [&](double value) { return value == static_cast<double>(job.stamp); });
 }
 
+/// How many saves in the background all of their writers have written, by the first so many
+/// changes.
+inline int written_saves(const BucketServer& server, std::size_t changes) {
+  std::map<std::string, int> records;  // by writer
+  std::size_t writers = 0;
+  for (std::size_t i = 0; i < changes; ++i) {
+    const auto& text = server.changes()[i].text;
+    const auto begin = text.find("/records.ckpt/"), of = text.find("-of-");
+    if (!text.starts_with("put ") || begin == text.npos) continue;
+    const auto slot = text.find('.', text.rfind('/'));
+    ++records[text.substr(slot, of - slot)];
+    writers = std::stoul(text.substr(of + 4));
+  }
+  int least = records.empty() || records.size() < writers ? 0 : records.begin()->second;
+  for (const auto& [writer, count] : records) least = std::min(least, count);
+  return least;
+}
+
 /// What a new owner finds: step → stamp. Complains of whatever is torn, and of objects that belong
 /// to no step.
 inline std::map<std::int64_t, std::int64_t> look_at_bucket(

@@ -27,6 +27,7 @@ struct BucketPlay {
   bool debris = false;  // a job that died has left an object that both find
   bool late = false;    // the second owner's first listings show nothing of what the first has done
   Format format = Format::bundle;
+  bool written = false;  // a job that died has written step 15, in parts of one object
 };
 void PrintTo(const BucketPlay& play, std::ostream* out) { *out << play.name; }
 
@@ -60,6 +61,13 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     {
       StoryJob before(serial_group(), options_in(server, 0, play().format), ranks());
       before.save(10, 1);
+    }
+    if (play().written) {
+      run_threads(ranks(), [&](std::shared_ptr<Group> group) {
+        StoryJob died(group, options_in(server), ranks(), Storage::dense);
+        died.async = true;
+        died.save(15, 4);
+      });
     }
     if (play().debris) {
       const auto files = server->files();
@@ -103,6 +111,10 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     });
     stopped.acquire();
     const bool was_stopped = is_stopped, had_opened = has_opened, had_saved = was_saved;
+    // By all ranks, and nothing has failed.
+    const bool was_written =
+        play().format == Format::bundle && !play().fails && !play().late &&
+        written_saves(*server, server->changes().size()) > (play().written ? 1 : 0);
     std::string wrong;
     std::int64_t newest = 0;
     if (was_stopped) {
@@ -112,6 +124,7 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
       server->list_late(0);
       const auto report = second->manager.restore_latest(second->state);
       if (!report || !is_whole(*second)) wrong += " the second found nothing, or what is torn";
+      if (was_written && second->stamp != 2) wrong += " what was written is lost";
       // An object that the first owner had put may be in the way once.
       bool saved = saves(*second, play().second_step, play().second_stamp) ||
                    saves(*second, play().second_step, play().second_stamp);
@@ -139,6 +152,8 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     if (had_saved && play().keep_last == 0 && !found.contains(play().first_step))
       wrong += " what the first was told is saved is lost";
     if (play().keep_last == 0 && !found.contains(10)) wrong += " step 10 is lost";
+    if (play().written && (!found.contains(15) || found.at(15) != 4))
+      wrong += " what was written is lost";
     EXPECT_EQ(wrong, "") << "stopped before request " << stop << " (" << where
                          << "); the first owner " << (was_saved ? "saved" : "did not save");
     return was_stopped;
@@ -174,6 +189,7 @@ std::vector<BucketPlay> plays() {
       BucketPlay{"dense", 20, 20, 2, 0, false, Storage::dense},
       BucketPlay{"dense_async", 20, 20, 3, 0, true, Storage::dense},
       BucketPlay{"dense_fails", 20, 20, 2, 0, false, Storage::dense, true},
+      BucketPlay{"dense_async_fails", 20, 20, 3, 0, true, Storage::dense, true},
       BucketPlay{"dense_late", 20, 20, 3, 0, false, Storage::dense, false, false, true},
       BucketPlay{"fails", 20, 20, 2, 0, false, {}, true},
       BucketPlay{"fails_over", 10, 10, 2, 0, false, {}, true},
@@ -182,6 +198,10 @@ std::vector<BucketPlay> plays() {
       BucketPlay{"hdf5_over", 10, 10, 3, 0, false, {}, false, false, false, Format::hdf5},
       BucketPlay{"hdf5_async", 20, 30, 2, 0, true, {}, false, false, true, Format::hdf5},
       BucketPlay{"hdf5_fails", 10, 10, 2, 0, false, {}, true, false, false, Format::hdf5}};
+  all.push_back({"written", 20, 30, 3});
+  all.back().written = true;
+  all.push_back({"written_async", 20, 20, 3, 0, true, Storage::dense});
+  all.back().written = true;
   if (!hdf5::available()) std::erase_if(all, [](auto& one) { return one.format == Format::hdf5; });
   return all;
 }

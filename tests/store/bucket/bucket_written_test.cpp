@@ -1,0 +1,230 @@
+// A job in a bucket that ends when all its ranks have written a save, but before the commit: the
+// next owner completes it, or says why not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "layout/hdf5/lay_out.hpp"
+#include "store/bucket/bucket_kit.hpp"
+#include "support/says.hpp"
+
+namespace cairn::test {
+namespace {
+
+// What a directory would complete, and would share, is said before somebody relies on it.
+TEST(BucketMessages, OfWhatIsLeftBehindAndOfFrozenTensors) {
+  auto server = std::make_shared<BucketServer>();
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view line) { told.append(line) += '\n'; });
+  auto options = options_in(server);
+  options.frozen.keys = {"base"};
+  {
+    StoryJob job(serial_group(), options, 8);
+    job.save(10, 1);
+    job.manager.save_async(20, job.state);
+  }
+  EXPECT_THAT(told, test::Says("frozen tensors are written in full: "));
+  EXPECT_THAT(told, test::Says("The next manager that saves in /run completes it, if the bytes of "
+                               "all ranks were written."));
+  set_log_sink({});
+}
+
+class BucketWritten : public testing::Test {
+ protected:
+  BucketWritten() {
+    set_log_sink([this](LogLevel, std::string_view line) {
+      const std::lock_guard guard(mutex_);
+      told_.append(line) += '\n';
+    });
+  }
+  ~BucketWritten() override { set_log_sink({}); }
+
+  // A job of three ranks ends when all have written step 20, or have seen it fail.
+  void save(const ManagerOptions& options, Storage storage, bool waits) {
+    run_threads(3, [&](std::shared_ptr<Group> group) {
+      StoryJob job(group, options, 3, storage);
+      job.save(10, 1);
+      job.async = true;
+      job.save(20, 2);
+      if (!waits) return;
+      try {
+        job.manager.wait();
+        ADD_FAILURE() << "it did not fail";
+      } catch (const Error& error) {
+        const std::lock_guard guard(mutex_);
+        told_.append(error.what()) += '\n';
+      }
+    });
+  }
+  std::map<std::int64_t, std::int64_t> found(Format format = Format::bundle) {
+    std::string wrong;
+    auto steps = look_at_bucket(server_, 3, wrong, format);
+    EXPECT_EQ(wrong, "");
+    return steps;
+  }
+
+  const std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
+  std::mutex mutex_;
+  std::string told_;
+};
+
+using Steps = std::map<std::int64_t, std::int64_t>;
+
+// By a manager of another format, too.
+TEST_F(BucketWritten, IsCompletedByTheNextOwner) {
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
+    const auto server = std::make_shared<BucketServer>();
+    save(options_in(server), Storage::automatic, false);
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong, format), (Steps{{10, 1}, {20, 2}}));
+    EXPECT_EQ(wrong, "");
+    EXPECT_THAT(told_, test::Says("completed the save of step 20"));
+    EXPECT_EQ(server->connect()->list("run/.cairn/records.ckpt/", "").objects.size(), 0u);
+  }
+}
+
+// By the parts that the records name.
+TEST_F(BucketWritten, IsCompletedIfRanksShareObjects) {
+  save(options_in(server_), Storage::dense, false);
+  EXPECT_THAT(told_, test::Says("The next manager that saves in /run completes it, if the bytes of "
+                                "all ranks were written."));
+  ASSERT_EQ(server_->connect()->uploads("run/").size(), 1u);
+  {
+    auto reading = options_in(server_);
+    reading.read_only = true;
+    StoryJob reader(serial_group(), reading, 3);
+    EXPECT_EQ(reader.manager.restore_latest(reader.state).value().step, 10);
+  }
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 2}}));
+  EXPECT_THAT(told_, test::Says("completed the save of step 20"));
+}
+
+TEST_F(BucketWritten, IsRemovedIfAnUploadIsGone) {
+  save(options_in(server_), Storage::dense, false);
+  const auto client = server_->connect();
+  for (const auto& one : client->uploads("run/")) client->abort(one);
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+  EXPECT_THAT(told_, test::Says("the upload of run/ckpt-20.data-"));
+  EXPECT_THAT(server_->connect()->list("run/.cairn/records.ckpt/", "").objects, testing::IsEmpty());
+}
+
+// Whether the completion has taken place is not known.
+TEST_F(BucketWritten, StaysWhileItsPartsCannotBeCompleted) {
+  for (const bool is_done : {false, true}) {
+    const auto server = std::make_shared<BucketServer>();
+    save(options_in(server), Storage::dense, false);
+    const auto fail = [](const std::string& request) {
+      if (request.starts_with("complete ")) throw Error(Code::io, "no connection");
+    };
+    if (is_done) {
+      server->set_answer_observer(fail);
+    } else {
+      server->set_observer([=](const std::string& request, bool) { fail(request); });
+    }
+    {
+      StoryJob job(serial_group(), options_in(server), 3);
+      EXPECT_EQ(job.manager.restore_latest(job.state).value().step, is_done ? 20 : 10);
+    }
+    server->set_observer({});
+    server->set_answer_observer({});
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}, {20, 2}}));
+    EXPECT_EQ(wrong, "");
+  }
+}
+
+TEST_F(BucketWritten, IsNotCompletedIfAPartIsDamaged) {
+  bool is_next = false;
+  server_->set_observer([&](const std::string& request, bool) {
+    is_next |= request.starts_with("part 2 of run/ckpt-20.");
+  });
+  save(options_in(server_), Storage::dense, false);
+  ASSERT_TRUE(is_next);
+  server_->set_observer({});
+  for (const auto& one : server_->connect()->uploads("run/")) {
+    server_->damage_part(one.id, 2);
+  }
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
+                                "completed: "));
+}
+
+TEST_F(BucketWritten, IsNotCompletedIfDamaged) {
+  save(options_in(server_), Storage::automatic, false);
+  const auto client = server_->connect();
+  const std::string key = "run/ckpt-20.data-00001-of-00004";
+  auto bytes = client->get(key)->bytes;
+  bytes[100] ^= 1;
+  client->put(key, std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
+                                "completed: "));
+}
+
+// It may be whole, so it stays for an owner that can read it.
+TEST_F(BucketWritten, StaysWhileItCannotBeRead) {
+  save(options_in(server_), Storage::automatic, false);
+  const std::string data = "run/ckpt-20.data-00001-of-00004";
+  bool is_open = false;  // before, its end is read, which tells whose it is
+  server_->set_observer([&](const std::string& request, bool) {
+    is_open |= request == "look " + data;
+    if (is_open && request == "read " + data) throw Error(Code::io, "no connection");
+  });
+  {
+    StoryJob job(serial_group(), options_in(server_), 3);
+    EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
+  }
+  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
+                                "completed: "));
+  server_->set_observer({});
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 2}}));
+}
+
+TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
+  save(options_in(server_), Storage::automatic, false);
+  const auto client = server_->connect();
+  const auto index = client->get("run/ckpt-10.index")->bytes;
+  client->put("run/ckpt-20.index", std::as_bytes(std::span(index)));
+  StoryJob job(serial_group(), options_in(server_), 3);
+  EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
+  EXPECT_THAT(told_, test::Says("step 20 is in /run, and does not count"));
+}
+
+TEST_F(BucketWritten, IsNotCompletedIfItHasFailed) {
+  server_->set_observer([](const std::string& request, bool) {
+    if (request == "put run/ckpt-20.index") throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+}
+
+// Its objects stay, but the list says that it has failed.
+TEST_F(BucketWritten, IsNotCompletedIfItHasFailedAndItsObjectsStay) {
+  server_->set_observer([](const std::string& request, bool) {
+    if (request == "put run/ckpt-20.index" || request.starts_with("delete run/ckpt-20."))
+      throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_FALSE(server_->connect()->list("run/ckpt-20.", "").objects.empty());
+  EXPECT_EQ(found(), (Steps{{10, 1}}));
+}
+
+// If not even that reaches the server, the error says what may happen.
+TEST_F(BucketWritten, IsToldIfItMayStillBeCompleted) {
+  bool is_down = false;
+  server_->set_observer([&](const std::string& request, bool changes) {
+    is_down |= request == "put run/ckpt-20.index";
+    if (is_down && changes) throw Error(Code::io, "no connection");
+  });
+  save(options_in(server_), Storage::automatic, true);
+  server_->set_observer({});
+  EXPECT_THAT(told_, test::Says("a restart may still complete it"));
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 2}}));
+}
+
+}  // namespace
+}  // namespace cairn::test
