@@ -119,6 +119,7 @@ void part() {
   bundle::PartRecord record{uuid, 7, 0, 1, 1, meta(), {}};
   tier::write_part({disk, "/part"}, record, out, false);
   put("tier", "part", io::read_file(disk, "/part", 1 << 20));
+  record.uploads = {{0, "run/a", "id", true, "mark", {{1, "tag"}, {2, "tag"}}, 2}};
   put("index", "record", bundle::encode_part_record(record, out.entries));
   put("index", "encoded-record", bundle::encode_part_record(record, encoded_tensors()));
 }
