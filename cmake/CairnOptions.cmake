@@ -16,7 +16,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_RUNTIME_OUTPUT_DIRECTORY)
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)  # scripts find every program there
 endif()
 set(CAIRN_SANITIZE_FLAGS "" CACHE STRING "Compiler flags after those of CAIRN_SANITIZE, separated by ;")
-set(CAIRN_TOOL_FLAGS "" CACHE STRING "Compiler flags of the tool only, separated by ;")
+set(CAIRN_TOOL_FLAGS "" CACHE STRING "Compiler flags of the tool and the Python module only, separated by ;")
 find_program(CAIRN_CCACHE ccache)
 if(CAIRN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CAIRN_CCACHE})

@@ -178,6 +178,8 @@ function(cairn_mpi_launcher command_variable environment_variable)
   list(APPEND environment OMPI_MCA_orte_tmpdir_base=${PROJECT_BINARY_DIR}/mpi-sessions/${number})
   # There are more ranks than cores: ranks that wait must yield to the others.
   list(APPEND environment OMPI_MCA_mpi_yield_when_idle=1)
+  # Open MPI 4 asks for the devices of other transports at each start, which takes 0.2 s.
+  list(APPEND environment OMPI_MCA_pml=ob1)
   if(CAIRN_SANITIZE)
     # MPI libraries do not free all memory at the end.
     list(APPEND environment "ASAN_OPTIONS=detect_leaks=0")
