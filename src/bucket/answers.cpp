@@ -50,6 +50,11 @@ std::string decoded(std::string_view text) {
 
 bool is_true(const pugi::xml_node& node) { return std::string_view(node.text().get()) == "true"; }
 
+// Gateways of Ceph leave the quotes out in some answers, and never in headers.
+std::string quoted(std::string tag) {
+  return tag.empty() || tag.ends_with('"') ? tag : cat('"', tag, '"');
+}
+
 }  // namespace
 
 ToldError told_error(const Answer& answer) {
@@ -162,9 +167,7 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
 
 std::string tag_of(const Answer& answer) {
   if (const auto& tag = answer.header("etag"); !tag.empty()) return tag;
-  const std::string tag = parsed(answer.body).document_element().child_value("ETag");
-  // Gateways of Ceph leave the quotes out here, and nowhere else.
-  return tag.empty() || tag.ends_with('"') ? tag : cat('"', tag, '"');
+  return quoted(parsed(answer.body).document_element().child_value("ETag"));
 }
 
 std::optional<double> date_of(const std::string& text) {
@@ -178,9 +181,9 @@ ListPage parse_list(std::string_view xml) {
   ListPage page;
   for (const auto& one : root.children("Contents")) {
     const std::string_view time = one.child_value("LastModified");
-    page.listing.objects.push_back({decoded(one.child_value("Key")),
-                                    one.child("Size").text().as_llong(-1), one.child_value("ETag"),
-                                    parse_utc(time.substr(0, 19)).value_or(0)});
+    page.listing.objects.push_back(
+        {decoded(one.child_value("Key")), one.child("Size").text().as_llong(-1),
+         quoted(one.child_value("ETag")), parse_utc(time.substr(0, 19)).value_or(0)});
   }
   for (const auto& one : root.children("CommonPrefixes")) {
     page.listing.below.push_back(decoded(one.child_value("Prefix")));

@@ -239,6 +239,21 @@ TEST(Bucket, OlderGatewaysOfCephTakeTagsWithoutQuotesAndLeaveThemOut) {
   EXPECT_EQ(completed("", "other"), std::nullopt) << "replaced meanwhile";
 }
 
+// Gateways of Ceph leave the quotes out.
+TEST(Bucket, TagsInListingsAreThoseOfLooks) {
+  Server server;
+  auto bucket = server.bucket();
+  for (const std::string tag : {"&quot;t&quot;", "t"}) {
+    server.will({.body = cat("<ListBucketResult><Contents><Key>k</Key><Size>4</Size><ETag>", tag,
+                             "</ETag></Contents></ListBucketResult>")});
+    server.will({.headers = "ETag: \"t\"\r\nContent-Length: 4\r\n"});
+    const auto listed = bucket.list("", "").objects.at(0);
+    const auto looked = bucket.look("k").value();
+    EXPECT_EQ(listed.tag, looked.tag);
+    EXPECT_EQ(listed.size, looked.size);
+  }
+}
+
 TEST(Bucket, TheChecksumTravels) {
   Server server;
   auto bucket = server.bucket();
