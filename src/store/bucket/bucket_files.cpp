@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <set>
 
 #include "base/checksum.hpp"
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "store/bucket/bucket_reader.hpp"
+#include "store/bucket/object_names.hpp"
+#include "store/bucket/old_objects.hpp"
 #include "store/bucket/sent_parts.hpp"
-#include "store/commit/names.hpp"
-#include "store/commit/state_file.hpp"
 
 namespace cairn {
 namespace {
@@ -20,29 +19,9 @@ namespace {
 constexpr std::int64_t least_part = std::int64_t{8} << 20;
 constexpr std::size_t parts_under_way = 4;
 
-// What Requests::get() takes.
-constexpr std::int64_t most_whole_bytes = std::int64_t{64} << 20;
-
 Error error_at(Code code, const std::string& problem, const io::Path& path,
                const std::string& reason = "") {
   return Error(code, problem, reason).at(path.string());
-}
-
-io::Status status_of(const bucket::Object& object) {
-  io::Status status;
-  status.size = object.size;
-  status.modified_seconds = object.modified_seconds;
-  status.id = {BucketFiles::number_of(object.tag), object.size,
-               static_cast<std::int64_t>(object.modified_seconds * 1e9)};
-  return status;
-}
-
-[[noreturn]] void refuse_change(const io::Path& path) {
-  throw error_at(Code::unsupported, "an object cannot be changed", path);
-}
-
-[[noreturn]] void end_too_early(const io::Path& path, std::int64_t before) {
-  throw error_at(Code::data_loss, cat("the object ends before byte ", before), path);
 }
 
 // A new object. Its bytes go in parts, several of them under way, once they are more than one part.
@@ -151,80 +130,6 @@ class NewObject : public io::File {
   bool is_done_ = false;
 };
 
-// The bytes of an object that may be replaced at any time.
-class SmallObject : public io::File {
- public:
-  SmallObject(io::Path path, std::string bytes, io::FileId id)
-      : path_(std::move(path)), bytes_(std::move(bytes)), id_(id) {}
-
-  void write_at(std::int64_t, std::span<const std::byte>) override { refuse_change(path_); }
-  void read_at(std::int64_t offset, std::span<std::byte> to) const override {
-    if (offset + std::ssize(to) > size()) end_too_early(path_, offset + std::ssize(to));
-    if (!to.empty()) std::memcpy(to.data(), bytes_.data() + offset, to.size());
-  }
-  std::int64_t size() const override { return std::ssize(bytes_); }
-  std::optional<io::FileId> id() const override { return id_; }
-  void resize(std::int64_t) override { refuse_change(path_); }
-  void sync() override {}
-  void close() override {}
-
- private:
-  const io::Path path_;
-  const std::string bytes_;
-  const io::FileId id_;
-};
-
-// An object that is there. Its reads are all of one content. Small ones that follow each other get
-// more and more of what comes next, since a request takes as long as a megabyte.
-class OldObject : public io::File {
- public:
-  OldObject(BucketFiles& files, io::Path path, bucket::Object object)
-      : files_(files), path_(std::move(path)), object_(std::move(object)) {}
-
-  void write_at(std::int64_t, std::span<const std::byte>) override { refuse_change(path_); }
-  void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
-    if (bytes.empty()) return;
-    if (offset + std::ssize(bytes) > object_.size) end_too_early(path_, offset + std::ssize(bytes));
-    const MutexLock guard(mutex_);
-    const auto end = offset + std::ssize(bytes);
-    if (offset < ahead_at_ || end > ahead_at_ + std::ssize(ahead_)) {
-      const bool follows = offset >= next_ && offset - next_ <= least_ahead;
-      wanted_ = follows ? std::clamp(2 * wanted_, least_ahead, most_ahead) : 0;
-      if (wanted_ <= std::ssize(bytes)) {
-        next_ = end;
-        return get(offset, bytes);
-      }
-      ahead_.resize(static_cast<std::size_t>(std::min(wanted_, object_.size - offset)));
-      ahead_at_ = 0;
-      get(offset, ahead_);
-      ahead_at_ = offset;
-    }
-    next_ = end;
-    std::memcpy(bytes.data(), ahead_.data() + (offset - ahead_at_), bytes.size());
-  }
-  std::int64_t size() const override { return object_.size; }
-  std::optional<io::FileId> id() const override { return status_of(object_).id; }
-  void resize(std::int64_t) override { refuse_change(path_); }
-  void sync() override {}
-  void close() override {}
-
- private:
-  static constexpr std::int64_t least_ahead = std::int64_t{64} << 10,
-                                most_ahead = std::int64_t{4} << 20;
-  void get(std::int64_t offset, std::span<std::byte> bytes) const {
-    auto client = files_.client();
-    client->finish_read(client->start_read(object_.key, offset, bytes, object_.tag));
-  }
-
-  BucketFiles& files_;
-  const io::Path path_;
-  const bucket::Object object_;
-  mutable Mutex mutex_;
-  mutable std::vector<std::byte> ahead_ CAIRN_GUARDED_BY(mutex_);
-  mutable std::int64_t ahead_at_ CAIRN_GUARDED_BY(mutex_) = 0;  // where these are
-  mutable std::int64_t next_ CAIRN_GUARDED_BY(mutex_) = 0, wanted_ CAIRN_GUARDED_BY(mutex_) = 0;
-};
-
 constexpr std::string_view scheme = "s3:/";
 
 }  // namespace
@@ -274,25 +179,27 @@ std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
   auto here = client();
   const auto key = key_of(path);
   auto object = here->look(key);
-  const auto main = commit::split_main_file(path);
-  const bool may_change = (main && !commit::is_whole(main->kind)) ||
-                          path.filename() == commit::state_file_name ||
-                          path.parent_path().filename() == commit::private_directory_name;
-  if (object && may_change && object->size <= most_whole_bytes) {
+  if (object && may_be_replaced(path) && object->size <= most_whole_bytes) {
     if (auto got = here->get(key)) {
       object->size = std::ssize(got->bytes);
       object->tag = got->tag;
-      return std::make_unique<SmallObject>(path, std::move(got->bytes), status_of(*object).id);
+      return small_object(path, *object, std::move(got->bytes));
     }
     object.reset();
   }
   if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
-  return std::make_unique<OldObject>(*this, path, *std::move(object));
+  return old_object(*this, path, *std::move(object));
+}
+
+bucket::Object BucketFiles::require(bucket::Requests& client, const io::Path& path) {
+  auto object = client.look(key_of(path));
+  if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
+  return *std::move(object);
 }
 
 std::unique_ptr<io::Reader> BucketFiles::read_ahead(std::vector<io::Path> files,
                                                     std::vector<io::Extent> extents, DirectIo) {
-  return bucket_reader(*this, std::move(files), std::move(extents));
+  return bucket_reader(*this, std::move(files), std::move(extents), require);
 }
 
 std::unique_ptr<io::File> BucketFiles::open_write(const io::Path& path) {
@@ -336,7 +243,10 @@ std::optional<io::Status> BucketFiles::status(const io::Path& path) {
   auto here = client();
   const auto key = key_of(path);
   if (!key.empty()) {
-    if (const auto object = here->look(key)) return status_of(*object);
+    if (may_be_file(path)) {
+      if (const auto object = here->look(key)) return status_of(*object);
+    }
+    if (!may_be_directory(path)) return std::nullopt;
     const auto below = here->list(key + '/', "/");
     if (below.objects.empty() && below.below.empty()) return std::nullopt;
   }

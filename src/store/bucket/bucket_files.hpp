@@ -46,12 +46,16 @@ class BucketFiles : public io::FileSystem,
       if (objects_) files_->give_back(std::move(objects_));
     }
     bucket::Requests* operator->() const { return objects_.get(); }
+    bucket::Requests& operator*() const { return *objects_; }
 
    private:
     BucketFiles* files_;
     std::unique_ptr<bucket::Requests> objects_;
   };
   Client client() { return Client(*this); }
+
+  /// Throws not_found.
+  static bucket::Object require(bucket::Requests&, const io::Path&);
 
   std::unique_ptr<Store> make_store(const Location&) override;
   std::int64_t part_bytes() const override { return part_bytes_; }

@@ -26,8 +26,13 @@ constexpr std::size_t bytes_in_cache = std::size_t{1} << 17;
 
 class BucketReader : public io::Reader {
  public:
-  BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents)
-      : client_(files.client()), paths_(std::move(paths)), extents_(std::move(extents)) {
+  BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents,
+               FindObject find, std::function<void()> lost)
+      : client_(files.client()),
+        paths_(std::move(paths)),
+        extents_(std::move(extents)),
+        find_(std::move(find)),
+        lost_(std::move(lost)) {
     for (const auto& extent : extents_) cut(extent);
   }
   ~BucketReader() override {
@@ -37,6 +42,17 @@ class BucketReader : public io::Reader {
   }
 
   std::uint32_t next() override {
+    try {
+      return read_next();
+    } catch (const Error& error) {
+      const bool is_lost = error.code() == Code::not_found || error.code() == Code::data_loss;
+      if (is_lost && lost_) lost_();
+      throw;
+    }
+  }
+
+ private:
+  std::uint32_t read_next() {
     const auto& extent = extents_[turn_];
     // After an error, ranges of the extent before may be left.
     end_ranges(first_range_[turn_++]);
@@ -50,8 +66,6 @@ class BucketReader : public io::Reader {
     }
     return crc;
   }
-
- private:
   // Bytes of an object that are read at once.
   struct Range {
     int file;
@@ -120,12 +134,8 @@ class BucketReader : public io::Reader {
     const auto found = objects_.find(file);
     if (found != objects_.end()) return found->second;
     const auto& path = paths_[static_cast<std::size_t>(file)];
-    const auto key = BucketFiles::key_of(path);
-    const auto object = client_->look(key);
-    if (!object) {
-      throw Error(Code::not_found, cat("there is no ", path.string())).at(path.string());
-    }
-    return objects_[file] = {key, object->tag};
+    auto object = find_(*client_, path);
+    return objects_[file] = {std::move(object.key), std::move(object.tag)};
   }
   // The current range, whose bytes are there, or its error.
   UnderWay& wait() {
@@ -188,6 +198,8 @@ class BucketReader : public io::Reader {
   BucketFiles::Client client_;
   const std::vector<io::Path> paths_;
   const std::vector<io::Extent> extents_;
+  const FindObject find_;
+  const std::function<void()> lost_;
   std::vector<Range> ranges_;
   std::vector<std::size_t> first_range_;                        // of each extent
   std::map<int, std::pair<std::string, std::string>> objects_;  // key and tag
@@ -200,8 +212,10 @@ class BucketReader : public io::Reader {
 }  // namespace
 
 std::unique_ptr<io::Reader> bucket_reader(BucketFiles& files, std::vector<io::Path> paths,
-                                          std::vector<io::Extent> extents) {
-  return std::make_unique<BucketReader>(files, std::move(paths), std::move(extents));
+                                          std::vector<io::Extent> extents, FindObject find,
+                                          std::function<void()> lost) {
+  return std::make_unique<BucketReader>(files, std::move(paths), std::move(extents),
+                                        std::move(find), std::move(lost));
 }
 
 }  // namespace cairn
