@@ -2,6 +2,7 @@
 /// Operations on files, on top of the one interface to them.
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,18 @@ class Replacing {
   virtual ~Replacing() = default;
   virtual void replace(const Path&, std::string_view bytes) = 0;
 };
+/// Of a file system that answers slowly.
+class Viewed {
+ public:
+  virtual ~Viewed() = default;
+  /// The same files for reading. A view remembers what it has heard, so its answers may be as old
+  /// as itself, until a read finds a file gone or replaced: then it forgets everything. One
+  /// question may tell it of all files of a directory. `self`: these files.
+  virtual std::shared_ptr<FileSystem> view(std::shared_ptr<FileSystem> self) = 0;
+};
+/// A new view, if these files have views; else the same files.
+std::shared_ptr<FileSystem> view_of(std::shared_ptr<FileSystem>);
+bool has_views(FileSystem&);
 /// The same without a rename: removes the file, then writes it anew. A crash in between leaves it
 /// missing or torn.
 void rewrite_file(FileSystem&, const Path&, std::string_view bytes);

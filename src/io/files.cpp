@@ -60,6 +60,13 @@ FileSystem& behind_wrappers(FileSystem& files) {
   return *at;
 }
 
+std::shared_ptr<FileSystem> view_of(std::shared_ptr<FileSystem> files) {
+  auto* const viewed = dynamic_cast<Viewed*>(files.get());
+  return viewed ? viewed->view(files) : files;
+}
+
+bool has_views(FileSystem& files) { return dynamic_cast<Viewed*>(&files) != nullptr; }
+
 bool exists(FileSystem& files, const Path& path) { return files.status(path).has_value(); }
 
 void remove_if_there(FileSystem& files, const Path& path) {

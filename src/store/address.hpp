@@ -17,7 +17,7 @@ std::shared_ptr<io::FileSystem> files_for(std::shared_ptr<io::FileSystem> files,
 
 /// A checkpoint's prefix, or a directory, together with its file system. Code that reads and checks
 /// checkpoints passes an Address instead of a file system and a path. It caches nothing: each call
-/// asks the file system again.
+/// asks the file system again, unless that is a view.
 class Address {
  public:
   /// Null `files`: see files_for().
@@ -36,6 +36,8 @@ class Address {
   /// Another path in the same file system.
   Address at(io::Path other) const { return {files_, std::move(other)}; }
   Address operator/(const io::Path& below) const { return {files_, path_ / below}; }
+  /// The same path in a new view of the files (io::Viewed), for one call that reads.
+  Address view() const { return {io::view_of(files_), path_}; }
 
   std::optional<io::Status> status() const { return files_->status(path_); }
   bool exists() const { return io::exists(*files_, path_); }

@@ -23,8 +23,15 @@ int Policy::stripes_of(int data_files) const {
   return static_cast<int>(std::max<std::int64_t>(all / std::max(data_files, 1), 1));
 }
 
+Location view_of(Location place) {
+  place.files = io::view_of(std::move(place.files));
+  return place;
+}
+
 StepList* step_list_of(io::FileSystem& files) {
-  return dynamic_cast<StepList*>(&io::behind_wrappers(files));
+  if (auto* const list = dynamic_cast<StepList*>(&files)) return list;
+  auto* const wrapper = dynamic_cast<io::FileSystemWrapper*>(&files);
+  return wrapper ? step_list_of(wrapper->target()) : nullptr;
 }
 
 }  // namespace cairn

@@ -34,6 +34,9 @@ inline Location location_of(const Address& directory, commit::Naming naming, boo
   return {directory.files(), directory.path(), std::move(naming), renames};
 }
 
+/// The same place in a new view of its files (io::Viewed).
+Location view_of(Location);
+
 /// A FileSystem whose store keeps a list of the steps that count also derives from this class.
 class StepList {
  public:
@@ -48,7 +51,7 @@ class StepList {
   virtual std::vector<commit::Naming> names_in(const io::Path& directory) = 0;
 };
 
-/// That of these files, or of those that they wrap; null: there is none.
+/// That of these files, or else of those that they wrap; null: there is none.
 StepList* step_list_of(io::FileSystem&);
 
 /// The ranks that share the reading in a recovery. Functions with a `Readers` argument are

@@ -21,6 +21,7 @@ namespace cairn {
 /// Each thread that is in a call has a connection of its own; they are kept for the next.
 class BucketFiles : public io::FileSystem,
                     public io::Replacing,
+                    public io::Viewed,
                     public StoreMaker,
                     public StepList {
  public:
@@ -56,6 +57,7 @@ class BucketFiles : public io::FileSystem,
 
   /// Throws not_found.
   static bucket::Object require(bucket::Requests&, const io::Path&);
+  std::shared_ptr<io::FileSystem> view(std::shared_ptr<io::FileSystem> self) override;
 
   std::unique_ptr<Store> make_store(const Location&) override;
   std::int64_t part_bytes() const override { return part_bytes_; }

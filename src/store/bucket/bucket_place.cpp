@@ -163,8 +163,12 @@ io::Path BucketFiles::damaged_list(const Location& place) {
 }
 
 std::vector<commit::Naming> BucketFiles::names_in(const io::Path& directory) {
+  return names_of_lists(list(directory / commit::private_directory_name));
+}
+
+std::vector<commit::Naming> names_of_lists(const std::vector<std::string>& files) {
   std::vector<commit::Naming> names;
-  for (const auto& file : list(directory / commit::private_directory_name)) {
+  for (const auto& file : files) {
     if (auto naming = BucketLog::naming_of(file)) names.push_back(*std::move(naming));
   }
   return names;

@@ -15,6 +15,9 @@
 
 namespace cairn {
 
+/// Of which checkpoints these files of the private directory are the lists.
+std::vector<commit::Naming> names_of_lists(const std::vector<std::string>& files);
+
 /// Any thread may use it. What it is made of outlives it. The index of a checkpoint that is one
 /// object is that object.
 class BucketPlace {
