@@ -74,7 +74,9 @@ std::string by_all(const Tool& tool, const ConvertArguments& options, const Prog
     throw Error(Code::invalid_argument, "--under is for files of others",
                 "of checkpoints all tensors are converted", "Leave it out.");
   }
-  const auto read = [&] { return read_in_place(resolve_checkpoint(tool.at(options.source))); };
+  const auto read = [&] {
+    return read_in_place(resolve_checkpoint(tool.at(options.source).view()));
+  };
   if (to_safetensors) {
     const auto source = run_and_agree(group, read);
     return export_safetensors(source, destination, options.under, options.convert, done);

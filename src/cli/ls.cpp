@@ -390,7 +390,7 @@ void add_ls(Tool& tool) {
       "  cairn ls run/ckpt --max-age 2h || mail -s 'no new checkpoint' me </dev/null\n"
       "  cairn ls run/ckpt --json | jq '.checkpoints[] | select(.newest).prefix'");
   command->callback([&tool, options] {
-    const auto directory = require_directory(tool.at(options->directory));
+    const auto directory = require_directory(tool.at(options->directory).view());
     const auto given_back = std::make_shared<GivenBack>(directory);
     auto rows = collect({given_back, directory.path()}, options->name);
     for (auto& row : rows) row.set_aside = given_back->is_set_aside(row.prefix);

@@ -90,7 +90,7 @@ Json json_of(const RunReport& report) {
 }
 
 void run(Tool& tool, const ReportArguments& options) {
-  const auto directory = require_directory(tool.at(options.directory));
+  const auto directory = require_directory(tool.at(options.directory).view());
   if (!options.name.empty()) commit::check_checkpoint_name(options.name);
   const auto name = chosen_name(directory, options.name);
   commit::check_checkpoint_name(name);

@@ -259,7 +259,7 @@ void add_stats(Tool& tool) {
       "  cairn stats run/ckpt --json | jq '.checkpoints[].statistics.total_seconds'\n"
       "  cairn stats run/ckpt --openmetrics >cairn.tmp && mv cairn.tmp /var/lib/node/cairn.prom");
   command->callback([&tool, options] {
-    const auto directory = require_directory(tool.at(options->directory));
+    const auto directory = require_directory(tool.at(options->directory).view());
     std::vector<NodeSave> saves;
     if (!options->tier.tier.empty()) {
       saves = node_saves(directory, options->tier.tier, options->tier.nodes);

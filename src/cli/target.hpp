@@ -22,7 +22,7 @@ template <class Use>
 auto with_checkpoint(const Address& given, Use use) {
   constexpr int most_looks = 8;
   for (int looks = 1;; ++looks) {
-    const auto prefix = resolve_checkpoint(given);
+    const auto prefix = resolve_checkpoint(given.view());
     try {
       return use(prefix);
     } catch (const Error& error) {

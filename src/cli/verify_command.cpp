@@ -150,7 +150,7 @@ void verify(Tool& tool, const VerifyOptions& options) {
     return verify_nodes(tool, options.target, tier.tier, tier.nodes, options.json);
   }
   Json all = Json::array();
-  const auto target = tool.at(options.target);
+  const auto target = tool.at(options.target).view();
   for (const auto& prefix : checkpoints_beside(target)) {
     auto found = read_all(target, prefix);
     if (!found) {

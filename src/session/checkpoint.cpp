@@ -346,6 +346,7 @@ struct Checkpoint::Impl {
       agree_on_io_ranks(status->job);
       status->state = state;
       status->options = restore;
+      const auto files = std::exchange(status->job, viewed(status->job)).files;
       const auto found = from_root(*group, [&] {
         return checkpoint_in({status->job.files, whole}).string();
       });
@@ -353,6 +354,7 @@ struct Checkpoint::Impl {
       status->expected = true;          // no warnings before this is known
       auto restored_counter = counter;  // a restore may fail half-way
       status->fill(true, with_counter ? &restored_counter : nullptr);
+      status->job.files = files;
       if (with_counter) {
         counter = restored_counter;
         restored = io::Path(found);

@@ -13,7 +13,8 @@
 
 namespace cairn {
 
-std::string newest_by_state_file(const Address& directory) {
+std::string newest_by_state_file(const Address& given) {
+  const auto directory = given.view();
   if (!directory.exists()) return "";
   const auto state = commit::read_state_file(directory);
   if (!state || state->model_checkpoint_path.empty()) return "";

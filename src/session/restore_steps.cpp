@@ -90,8 +90,9 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   std::optional<SharedIndex> index;
   RestoreReport report;
   const auto restore_from = [&](std::optional<Format> format) {
-    index.emplace(share_index(job, job.prefix(step), format));
-    report = restore_state(job, *index, state, options,
+    const auto seen = viewed(job);
+    index.emplace(share_index(seen, job.prefix(step), format));
+    report = restore_state(seen, *index, state, options,
                            {.touched = &touched, .may_be_older = may_be_older});
   };
   try {

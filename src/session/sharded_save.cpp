@@ -153,7 +153,8 @@ RestoreReport sharded_restore(const std::shared_ptr<Group>& given, const Mesh& m
     // agree on.
     agree_on_nodes(job);
     agree_on_io_ranks(job);
-    return restore_state(job, share_index(job, prefix), state, options.restore);
+    const auto seen = viewed(std::move(job));
+    return restore_state(seen, share_index(seen, prefix), state, options.restore);
   });
 }
 

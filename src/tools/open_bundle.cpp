@@ -204,7 +204,7 @@ void BundleWriter::finish() {
 }
 
 BundleReader::BundleReader(const PathText& prefix, std::shared_ptr<io::FileSystem> file_system)
-    : files_(files_for(std::move(file_system), prefix)),
+    : files_(io::view_of(files_for(std::move(file_system), prefix))),
       contents_(read_contents(*files_, io::local_path(prefix))) {}
 
 const StoredTensor& BundleReader::tensor(const std::string& key) const {

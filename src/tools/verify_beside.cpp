@@ -38,14 +38,15 @@ std::optional<FoundBeside> verify_beside(const Address& given, const Address& pr
   constexpr int most_looks = 8;  // a limit, since a job might replace the checkpoint for ever
   const bool is_of_directory = given.at(io::local_path(given.path())).is_directory();
   for (int looks = 1;; ++looks) {
-    const auto view = look_at(given);
-    const auto seen = view ? Address(view, prefix.path()) : given.at(prefix.path());
+    const auto now = looks == 1 ? given : given.view();
+    const auto view = look_at(now);
+    const auto seen = view ? Address(view, prefix.path()) : now.at(prefix.path());
     auto checked = verify_checkpoint(seen, progress);
     if (!checked.changed || looks == most_looks) {
       return FoundBeside{std::move(checked), view && view->is_set_aside(prefix.path())};
     }
     if (!is_of_directory) continue;
-    if (!is_listed(given, prefix)) return std::nullopt;
+    if (!is_listed(given.view(), prefix)) return std::nullopt;
   }
 }
 

@@ -14,6 +14,11 @@
 
 namespace cairn {
 
+Job viewed(Job job) {
+  job.files = io::view_of(std::move(job.files));
+  return job;
+}
+
 Policy policy_of(const Job& job) {
   const auto& options = job.options;
   return {.format = options.store.format,

@@ -51,6 +51,9 @@ struct Job : Location {
   Readers readers() const { return {*group, io_ranks()}; }
 };
 
+/// The same job for one restore, which reads in a view of the files (io::Viewed).
+Job viewed(Job);
+
 /// The rules by which checkpoints in the directory are kept or removed.
 Policy policy_of(const Job&);
 

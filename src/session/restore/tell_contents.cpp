@@ -23,7 +23,8 @@ FoundSizes find_sizes(const Job& job, const io::Path& prefix, Format format, int
   // An io rank that cannot look leaves zeros. Rank 0 then looks itself, and reports what is wrong.
   DeferredError unseen;
   unseen.guard([&] {
-    const auto ranks = job.io_ranks();
+    // One answer may tell of many files.
+    const auto ranks = io::has_views(*job.files) ? std::vector{0} : job.io_ranks();
     const auto step = static_cast<int>(ranks.size());
     const auto me = std::find(ranks.begin(), ranks.end(), job.rank());
     if (me == ranks.end()) return;

@@ -392,7 +392,18 @@ class BucketStore : public Store {
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
     const bool has_log = !policy_.read_only || log_.read();
-    return look_at_steps(place_, has_log ? log_.steps() : at_.steps_there());
+    const auto steps = has_log ? log_.steps() : at_.steps_there();
+    const auto seen = view_of(place_);
+    if (seen.files == place_.files) return look_at_steps(place_, steps);
+    seen.files->list(place_.directory);  // which tells of all data files
+    auto entries = look_at_steps(seen, steps);
+    // A listing may show an older index than was read.
+    for (auto& one : entries) {
+      const auto status =
+          seen.files->status(format_of(one.format).main_file(place_.prefix(one.step)));
+      if (one.file && status) one.file = status->id;
+    }
+    return entries;
   }
   // The steps that expire; other programs are told which stay.
   std::vector<std::int64_t> expired(std::vector<CatalogEntry> entries) const {

@@ -13,7 +13,8 @@ namespace cairn {
 using SizesOfSteps = std::map<std::int64_t, FoundSizes>;
 
 /// Collective. Each io rank looks at its share of the data files of all bundles. Known on rank 0
-/// only; what could not be seen is for rank 0 to look at again.
+/// only; what could not be seen is for rank 0 to look at again, and so is all where one view of the
+/// files tells of all.
 SizesOfSteps find_sizes_of_steps(const Location&, const Readers&);
 
 }  // namespace cairn

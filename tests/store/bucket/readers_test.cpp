@@ -1,11 +1,175 @@
-// What a view of a bucket makes of listings that are old, and of objects that go.
+// What readers ask a bucket for: a few listings, little for each checkpoint, and of its data files
+// only the bytes. And what a view makes of listings that are old, and of objects that go.
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "io/expect_error.hpp"
 #include "store/bucket/bucket_kit.hpp"
+#include "store/contents/find_checkpoints.hpp"
+#include "store/contents/open_checkpoint.hpp"
+#include "store/directory/catalog.hpp"
+#include "support/noted_requests.hpp"
+#include "tools/verify_beside.hpp"
 
 namespace cairn::test {
 namespace {
+
+std::string text_of(const Lines& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + '\n';
+  return text;
+}
+
+bool reads_data(const std::string& line) {
+  return line.starts_with("read ") && line.find(".data-") != line.npos;
+}
+
+Lines without_bytes(Lines lines) {
+  std::erase_if(lines, reads_data);
+  return lines;
+}
+
+/// A bucket with checkpoints whose ranks have each written a data file.
+class Readers {
+ public:
+  Readers(int ranks, const std::vector<std::int64_t>& steps) : ranks_(ranks) {
+    set_log_sink([](LogLevel, std::string_view) {});
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      StoryJob job(group, options_in(server_), ranks);
+      for (const auto step : steps) job.save(step, step);
+    });
+  }
+  ~Readers() { set_log_sink({}); }
+
+  std::shared_ptr<BucketFiles> files(Ledger& ledger) const {
+    return std::make_shared<BucketFiles>(
+        [this, &ledger] { return std::make_unique<Noted>(server_->connect(), ledger); });
+  }
+  ManagerOptions options(Ledger& ledger) const {
+    auto options = options_in(server_);
+    options.write.file_system = files(ledger);
+    return options;
+  }
+  /// As cairn ls does.
+  Lines list() const {
+    Ledger ledger;
+    const auto seen = Address(files(ledger), "/run").view();
+    for (const auto& name : names_of(list_prefixes(seen))) {
+      const auto place = location_of(seen, name);
+      for (const auto& one : scan_catalog(place)) EXPECT_EQ(one.damage, "");
+      EXPECT_TRUE(step_list_of(*seen.files())->steps_beside(place).empty());
+    }
+    return ledger.take();
+  }
+  Lines verify() const {
+    Ledger ledger;
+    const auto seen = Address(files(ledger), "/run").view();
+    for (const auto& prefix : checkpoints_beside(seen)) {
+      const auto found = verify_beside(seen, prefix);
+      if (!found) continue;
+      for (const auto& one : found->checked.findings) {
+        EXPECT_EQ(one.kind, Finding::Kind::note) << prefix.string() << ": " << one.what;
+      }
+    }
+    return ledger.take();
+  }
+  Lines open(const std::string& name) const {
+    Ledger ledger;
+    EXPECT_GT(open_checkpoint((Address(files(ledger), "/run") / name).view())->num_files, 0);
+    return ledger.take();
+  }
+  /// A new owner restores the newest one.
+  Lines restart(bool read_only = false) const {
+    Ledger ledger;
+    auto given = options(ledger);
+    given.read_only = read_only;
+    StoryJob job(serial_group(), given, ranks_);
+    EXPECT_TRUE(job.manager.restore_latest(job.state));
+    EXPECT_TRUE(is_whole(job));
+    return ledger.take();
+  }
+  /// The same on several ranks.
+  std::vector<Lines> restore_on(int ranks) const {
+    std::vector<Lines> all(static_cast<std::size_t>(ranks));
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      Ledger ledger;
+      StoryJob job(group, options(ledger), ranks_);
+      group->barrier();
+      ledger.take();
+      EXPECT_TRUE(job.manager.restore_latest(job.state));
+      EXPECT_TRUE(is_whole(job));
+      all[static_cast<std::size_t>(group->rank())] = ledger.take();
+      group->barrier();
+    });
+    return all;
+  }
+  BucketServer& server() const { return *server_; }
+  const std::shared_ptr<BucketServer>& shared() const { return server_; }
+
+ private:
+  const int ranks_;
+  const std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
+};
+
+TEST(RequestsOfReaders, AreFewToList) {
+  const auto two = Readers(3, {10, 20}).list();
+  EXPECT_LE(two.size(), 14u) << text_of(two);
+  const auto four = Readers(3, {10, 20, 30, 40}).list();
+  EXPECT_LE(four.size(), two.size() + 2 * 3) << text_of(four);
+  EXPECT_EQ(Readers(12, {10, 20}).list().size(), two.size());
+}
+
+TEST(RequestsOfReaders, AreFewToVerify) {
+  const auto two = Readers(3, {10, 20}).verify();
+  EXPECT_LE(without_bytes(two).size(), 20u) << text_of(two);
+  EXPECT_LE(std::ranges::count_if(two, reads_data), 2 * 2 * 4) << text_of(two);
+  const auto more = Readers(12, {10, 20}).verify();
+  EXPECT_EQ(without_bytes(more).size(), without_bytes(two).size()) << text_of(more);
+  const auto one = Readers(12, {10}).open("ckpt-10");
+  EXPECT_LE(one.size(), 4u) << text_of(one);
+}
+
+TEST(RequestsOfReaders, AreFewInARestart) {
+  for (const bool read_only : {false, true}) {
+    const auto few = without_bytes(Readers(3, {10, 20}).restart(read_only));
+    EXPECT_LE(few.size(), 30u) << text_of(few);
+    const auto more = without_bytes(Readers(12, {10, 20}).restart(read_only));
+    EXPECT_EQ(more.size(), few.size()) << text_of(more);
+  }
+}
+
+TEST(RequestsOfReaders, AreOfTheirOwnObjectsOnOtherRanks) {
+  const auto all = Readers(12, {10, 20}).restore_on(4);
+  EXPECT_LE(without_bytes(all[0]).size(), 10u) << text_of(all[0]);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::set<std::string> looked, read;
+    for (const auto& line : all[rank]) {
+      const auto key = line.substr(line.rfind(' ') + 1);
+      if (reads_data(line)) {
+        EXPECT_TRUE(read.insert(key).second) << line;
+      } else {
+        EXPECT_TRUE(line.starts_with("look ") && looked.insert(key).second) << line;
+      }
+    }
+    EXPECT_EQ(looked, read);
+    EXPECT_EQ(read.size(), 3u) << text_of(all[rank]);
+  }
+}
+
+TEST(RequestsOfReaders, ListNoNameThatOnlyFilesHave) {
+  const Readers readers(1, {10});
+  Ledger ledger;
+  const auto files = readers.files(ledger);
+  for (const auto* name : {"ckpt-1.h5", "ckpt-1.index", "ckpt-1.data-00000-of-00002",
+                           ".cairn/ended", ".cairn/pinned/ckpt-1"}) {
+    EXPECT_FALSE(files->status(io::Path("/run") / name));
+    EXPECT_EQ(ledger.take(), Lines{cat("look run/", name)});
+  }
+  EXPECT_TRUE(files->status("/run/.cairn").value().is_directory);
+  EXPECT_FALSE(files->status("/run/.cairn/saved"));
+  EXPECT_EQ(ledger.take(), (Lines{"list run/.cairn/", "list run/.cairn/saved/"}));
+}
 
 class ViewOfABucket : public testing::Test {
  protected:
