@@ -306,6 +306,47 @@ std::vector<CatalogEntry> in_order(const Location& at, std::vector<CatalogEntry>
   return entries;
 }
 
+bool is_another(io::FileSystem& files, const io::Path& path, const io::FileId& than) {
+  try {
+    const auto now = files.status(path);
+    return now && now->id != than;
+  } catch (const Error&) {  // it cannot be told
+    return false;
+  }
+}
+
+// What looking at listed steps again may change.
+struct Doubt {
+  bool is_gone = false, is_replaced = false;  // a step that looked damaged
+};
+Doubt doubt_of(const Location& at, const std::vector<CatalogEntry>& entries) {
+  Doubt doubt;
+  for (const auto& entry : entries) {
+    if (entry.damage.empty()) continue;
+    const auto path = format_of(entry.format).main_file(at.prefix(entry.step));
+    if (is_gone(*at.files, path)) {
+      doubt.is_gone = true;
+    } else if (entry.file && is_another(*at.files, path, *entry.file)) {
+      doubt.is_replaced = true;
+    }
+  }
+  return doubt;
+}
+
+// Nothing: there is no list. A step that a job removes or replaces meanwhile only looks damaged.
+std::optional<std::vector<CatalogEntry>> look_at_listed(const Location& at, StepList& list) {
+  auto steps = list.steps_that_count(at);
+  for (int looks = 64; steps; --looks) {
+    auto entries = look_at_steps(at, *steps);
+    const auto doubt = doubt_of(at, entries);
+    if (looks == 0 || (!doubt.is_gone && !doubt.is_replaced)) return entries;
+    auto now = list.steps_that_count(at);
+    if (!doubt.is_replaced && now == steps) return entries;
+    steps = std::move(now);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
@@ -320,7 +361,7 @@ CatalogEntry look_at_step(const Location& at, std::int64_t step) {
 
 std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {
   if (auto* list = step_list_of(*at.files)) {
-    if (const auto steps = list->steps_that_count(at)) return look_at_steps(at, *steps);
+    if (auto entries = look_at_listed(at, *list)) return *std::move(entries);
   }
   if (!at.files->status(at.directory)) return {};
   return in_order(at, Scan(at, sizes).entries());

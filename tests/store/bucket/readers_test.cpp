@@ -171,6 +171,29 @@ TEST(RequestsOfReaders, ListNoNameThatOnlyFilesHave) {
   EXPECT_EQ(ledger.take(), (Lines{"list run/.cairn/", "list run/.cairn/saved/"}));
 }
 
+// A job saves, or replaces a step, at any request of a reader. What it removes then is not damaged.
+TEST(ReadersBesideAJob, CallNothingDamagedThatItRemoves) {
+  for (const std::int64_t saves : {40, 10}) {
+    for (const bool verifies : {false, true}) {
+      for (std::size_t when = 0, requests = 1; when < requests; ++when) {
+        const Readers readers(1, {10, 20, 30});
+        auto options = options_in(readers.shared(), 2);
+        StoryJob job(serial_group(), options, 1);
+        requests = 0;
+        std::string where;
+        readers.server().set_observer([&](const std::string& request, bool) {
+          if (requests++ != when || !where.empty()) return;
+          where = request;
+          job.save(saves, 5);
+        });
+        verifies ? readers.verify() : readers.list();
+        readers.server().set_observer({});
+        ASSERT_FALSE(testing::Test::HasFailure()) << "before " << where;
+      }
+    }
+  }
+}
+
 class ViewOfABucket : public testing::Test {
  protected:
   void put(const std::string& name, const std::string& bytes) {
