@@ -393,8 +393,9 @@ class BucketStore : public Store {
   std::vector<CatalogEntry> read_catalog() const {
     const bool has_log = !policy_.read_only || log_.read();
     const auto steps = has_log ? log_.steps() : at_.steps_there();
-    const auto seen = view_of(place_);
-    if (seen.files == place_.files) return look_at_steps(place_, steps);
+    if (!limited_ && !io::has_views(*place_.files)) return look_at_steps(place_, steps);
+    auto seen = place_;
+    seen.files = files_.view({std::shared_ptr<void>(), &files_});
     seen.files->list(place_.directory);  // which tells of all data files
     auto entries = look_at_steps(seen, steps);
     // A listing may show an older index than was read.
