@@ -6,7 +6,7 @@ module cairn
   use cairn_base, only: cairn_version, cairn_last_error, cairn_ok, cairn_invalid_argument, &
     cairn_not_found, cairn_already_exists, cairn_disagreement, cairn_coverage, cairn_sharding, &
     cairn_data_loss, cairn_io, cairn_no_space, cairn_busy, cairn_unsupported, cairn_communication, &
-    cairn_durability_unknown, cairn_internal, cairn_application
+    cairn_durability_unknown, cairn_internal, cairn_application, cairn_unavailable
   use cairn_settings, only: cairn_group, cairn_stop, cairn_options, cairn_restore_options
   use cairn_cursors, only: cairn_cursor
   use cairn_row_vectors, only: cairn_rows

@@ -10,7 +10,7 @@ module cairn_base
     enumerator :: cairn_ok = 0, cairn_invalid_argument, cairn_not_found, cairn_already_exists, &
       cairn_disagreement, cairn_coverage, cairn_sharding, cairn_data_loss, cairn_io, cairn_no_space, &
       cairn_busy, cairn_unsupported, cairn_communication, cairn_durability_unknown, cairn_internal, &
-      cairn_application
+      cairn_application, cairn_unavailable
   end enum
 
   type, bind(c) :: cairn_c_error

@@ -71,7 +71,7 @@ Error with_its_fields(const py::object& raised) {
     return py::cast<std::string>(py::str(raised.attr(name)));
   };
   auto code = Code::internal;
-  for (int one = 1; one <= static_cast<int>(Code::application); ++one) {
+  for (int one = 1; one <= static_cast<int>(Code::unavailable); ++one) {
     if (text("code") == code_name(static_cast<Code>(one))) code = static_cast<Code>(one);
   }
   Error error(code, text("problem"), text("reason"), text("way_out"));

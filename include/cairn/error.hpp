@@ -23,7 +23,8 @@ enum class Code {
   communication,         ///< a collective or message itself failed; no verdict is possible
   durability_unknown,    ///< committed and visible, but the last directory fsync failed
   internal,              ///< a defect of this library
-  application            ///< code of the application failed: a callback, a saver, run_and_agree()
+  application,           ///< code of the application failed: a callback, a saver, run_and_agree()
+  unavailable            ///< the storage does not answer; what it holds may be sound
 };
 
 /// Short stable name of a code, such as "data_loss".

@@ -169,11 +169,11 @@ struct WriteOptions {
   bool atomic_rename = true;
   std::int64_t chunk_bytes = std::int64_t{16} << 20;  ///< unit of reading and exchange, ≤ 64 MiB
   /// For storage that may stop answering; 0: no limit. A save that has waited for its files for so
-  /// long on some rank fails on all ranks (Code::io), and so do single file operations of other
-  /// calls (but not the reading of tensors); older checkpoints stay whole, and the process can end.
-  /// A file operation that has not returned goes on in a thread of its own, and touches no memory
-  /// of the application. Until it returns, each further operation fails at once; then the manager
-  /// works again. It costs a second copy of what is written. Writer::posix only.
+  /// long on some rank fails on all ranks (Code::unavailable), and so do single file operations of
+  /// other calls (but not the reading of tensors); older checkpoints stay whole, and the process
+  /// can end. A file operation that has not returned goes on in a thread of its own, and touches no
+  /// memory of the application. Until it returns, each further operation fails at once; then the
+  /// manager works again. It costs a second copy of what is written. Writer::posix only.
   double storage_limit_seconds = 0;
   double owner_wait_seconds = 10;  ///< how long to wait for a directory's previous owner to end
   /// No other job ever saves there: then an object store need not know conditional puts, by which

@@ -14,7 +14,7 @@ has_mpi: bool
 class Error(RuntimeError):
     """What every call of Cairn raises, on all ranks alike. By its code it is also a ValueError
     (invalid_argument), FileNotFoundError or, of a tensor, KeyError (not_found), FileExistsError
-    (already_exists), OSError with its errno (io, no_space), or NotImplementedError (unsupported).
+    (already_exists), OSError with its errno (io, no_space, unavailable), or NotImplementedError (unsupported).
 
     code     "invalid_argument", "not_found", "data_loss", ...: cairn/error.hpp
     problem  what is wrong

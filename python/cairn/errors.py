@@ -40,6 +40,10 @@ class Exists(SystemFailure, FileExistsError):
     """A checkpoint or a file is there already."""
 
 
+class NoAnswer(SystemFailure, TimeoutError):
+    """The storage does not answer."""
+
+
 class NotPermitted(SystemFailure, PermissionError):
     """The operating system does not permit it."""
 
@@ -53,14 +57,16 @@ class IsDirectory(SystemFailure, IsADirectoryError):
 
 
 _BY_NUMBER = {errno.ENOENT: Missing, errno.EEXIST: Exists, errno.EACCES: NotPermitted,
-              errno.EPERM: NotPermitted, errno.ENOTDIR: NoDirectory, errno.EISDIR: IsDirectory}
+              errno.EPERM: NotPermitted, errno.ENOTDIR: NoDirectory, errno.EISDIR: IsDirectory,
+              errno.ETIMEDOUT: NoAnswer}
 _BY_WORDS = {os.strerror(number): number for number in sorted(errno.errorcode, reverse=True)}
-_OF_CODE = {"not_found": errno.ENOENT, "already_exists": errno.EEXIST, "no_space": errno.ENOSPC}
+_OF_CODE = {"not_found": errno.ENOENT, "already_exists": errno.EEXIST, "no_space": errno.ENOSPC,
+            "unavailable": errno.ETIMEDOUT}
 
 
 def _number(code, reason):
     """The errno of a message of the system. It is found by the text, since ranks send errors as texts."""
-    if code in ("io", "no_space"):
+    if code in ("io", "no_space", "unavailable"):
         said = [words for words in _BY_WORDS if words in reason]
         if said:
             return _BY_WORDS[max(said, key=len)]  # some messages begin with others

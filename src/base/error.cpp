@@ -28,7 +28,8 @@ constexpr std::pair<Code, const char*> code_names[] = {
     {Code::communication, "communication"},
     {Code::durability_unknown, "durability_unknown"},
     {Code::internal, "internal"},
-    {Code::application, "application"}};
+    {Code::application, "application"},
+    {Code::unavailable, "unavailable"}};
 
 }  // namespace
 

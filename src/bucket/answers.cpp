@@ -65,6 +65,14 @@ ToldError told_error(const Answer& answer) {
   return {root.child_value("Code"), root.child_value("Message"), root.child_value("Region")};
 }
 
+bool may_help_to_repeat(const Answer& answer) {
+  constexpr std::array statuses = {0, 408, 429, 500, 502, 503, 504};
+  constexpr std::array codes = {"RequestTimeout", "ConditionalRequestConflict", "SlowDown",
+                                "InternalError", "OperationAborted"};
+  return std::ranges::count(statuses, answer.status) > 0 ||
+         std::ranges::count(codes, told_error(answer).code) > 0;
+}
+
 bool is_no_key(const Answer& answer) {
   const auto told = told_error(answer);
   return answer.status == 404 && (told.code == "NoSuchKey" || told.code == "NoSuchUpload");
@@ -124,6 +132,16 @@ std::string way_in(const std::string& code, const Request& request) {
              right_to(request), '.');
 }
 
+// What was tried in vain, or no other words are known for.
+Error without_success(const Answer& answer, const Endpoint& endpoint, const std::string& words) {
+  if (answer.status == 503 || answer.status == 429) {
+    return Error(Code::unavailable, cat(endpoint.host, " asks for patience, again and again"),
+                 words, "Save less often, or from fewer ranks.");
+  }
+  return Error(may_help_to_repeat(answer) ? Code::unavailable : Code::io,
+               cat("a request to bucket ", endpoint.bucket, " has failed"), words);
+}
+
 }  // namespace
 
 Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& request) {
@@ -158,11 +176,7 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
     return Error(Code::unsupported, cat(endpoint.host, " cannot do what Cairn asks"), words);
   }
   if (answer.header("content-type").starts_with("text/html")) return not_s3(cat(words, ", HTML"));
-  if (status == 503 || status == 429) {
-    return Error(Code::busy, cat(endpoint.host, " asks for patience, again and again"), words,
-                 "Save less often, or from fewer ranks.");
-  }
-  return Error(Code::io, cat("a request to bucket ", endpoint.bucket, " has failed"), words);
+  return without_success(answer, endpoint, words);
 }
 
 std::string tag_of(const Answer& answer) {

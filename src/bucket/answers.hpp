@@ -15,6 +15,8 @@ struct ToldError {
   std::string code, message, region;
 };
 ToldError told_error(const Answer&);
+/// Whether the server, or the way to it, may have been at fault: the request is tried again.
+bool may_help_to_repeat(const Answer&);
 /// Whether the bucket is there, but not the key.
 bool is_no_key(const Answer&);
 /// The error of an answer that is not good, for the words of a user.

@@ -14,6 +14,33 @@
 #include "cairn/log.hpp"
 
 namespace cairn::bucket {
+
+// What is said of one request that is tried again and again.
+class Trouble {
+ public:
+  Trouble(Complaints& complaints, const std::string& host) : complaints_(complaints), host_(host) {}
+  ~Trouble() {
+    if (!is_told_) return;
+    try {
+      complaints_.ended(is_over, host_ + " answers again");
+    } catch (...) {  // only a line is lost
+    }
+  }
+  Trouble(const Trouble&) = delete;
+  Trouble& operator=(const Trouble&) = delete;
+
+  void tell(const std::string& line) { complaints_.failed(!std::exchange(is_told_, true), line); }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  bool is_over = false;  // the server has answered
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point began_ = Clock::now();
+  Complaints& complaints_;
+  const std::string& host_;
+  bool is_told_ = false;
+};
+
 namespace {
 
 // From so many tries on, in vain, somebody should know.
@@ -58,36 +85,6 @@ std::string without_quotes(const std::string& tag) {
   return tag.size() > 2 && tag.front() == '"' && tag.back() == '"' ? tag.substr(1, tag.size() - 2)
                                                                    : "";
 }
-
-bool may_help_to_repeat(const Answer& answer, const std::string& code) {
-  constexpr std::array statuses = {0, 408, 429, 500, 502, 503, 504};
-  if (std::ranges::count(statuses, answer.status) > 0) return true;
-  return code == "RequestTimeout" || code == "ConditionalRequestConflict" || code == "SlowDown" ||
-         code == "InternalError" || code == "OperationAborted";
-}
-
-// What is said of one request that is tried again and again.
-class Trouble {
- public:
-  Trouble(Complaints& complaints, const std::string& host) : complaints_(complaints), host_(host) {}
-  ~Trouble() {
-    if (!is_told_) return;
-    try {
-      complaints_.ended(is_over, host_ + " answers again");
-    } catch (...) {  // only a line is lost
-    }
-  }
-  Trouble(const Trouble&) = delete;
-  Trouble& operator=(const Trouble&) = delete;
-
-  void tell(const std::string& line) { complaints_.failed(!std::exchange(is_told_, true), line); }
-  bool is_over = false;  // the server has answered
-
- private:
-  Complaints& complaints_;
-  const std::string& host_;
-  bool is_told_ = false;
-};
 
 // Whether a server with which no TLS could begin answers without it. Servers of TLS answer such a
 // request with 400.
@@ -207,7 +204,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
       id = send(transfer, left());
       continue;
     }
-    if (!may_help_to_repeat(answer, told.code)) {
+    if (!may_help_to_repeat(answer)) {
       complaints_->note(true);
       trouble.is_over = true;
       return answer;
@@ -219,7 +216,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
       complaints_->note(false);
       if (answer.status != 0) return answer;
       throw Error(
-          Code::io, cat("no answer from ", endpoint_.host),
+          answer.is_too_long ? Code::io : Code::unavailable, cat("no answer from ", endpoint_.host),
           cat(answer.failure, "; tried ", tries, " times in ", std::lround(seconds()), " s"),
           "Is the endpoint right, and can this machine reach it?")
           .at(address_of(key));

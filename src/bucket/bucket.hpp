@@ -42,9 +42,10 @@ struct Patience {
 };
 
 /// Requests are tried again where that may help. Beside the errors that Requests names: not_found
-/// (no such bucket), busy (the server asks for patience for too long), unsupported (no conditional
-/// puts), io for all else, with a way out for wrong regions, refused rights and clocks that differ.
-/// A put whose answer was lost is recognised when it is tried again, and counts.
+/// (no such bucket), unavailable (the server does not answer, or asks for patience for too long),
+/// unsupported (no conditional puts), io for all else, with a way out for wrong regions, refused
+/// rights and clocks that differ. A put whose answer was lost is recognised when it is tried again,
+/// and counts.
 class Bucket : public Requests {
  public:
   /// Connections to the same bucket share `complaints`.

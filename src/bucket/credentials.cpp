@@ -146,7 +146,7 @@ std::optional<Credentials> from_container(const Surroundings& from) {
   if (!token.empty()) headers["authorization"] = token;
   const auto answer = from.service(url, headers, false);
   if (!answer) {
-    throw Error(Code::not_found, cat("the service of this container does not answer: ", url));
+    throw Error(Code::unavailable, cat("the service of this container does not answer: ", url));
   }
   return from_json(*answer, "Token", "the service of this container");
 }
@@ -265,7 +265,7 @@ Credentials find_credentials(const Surroundings& from) {
        {from_environment, from_profile, from_identity, from_container, from_instance}) {
     if (auto found = source(from)) return *std::move(found);
   }
-  throw Error(Code::not_found, "there are no credentials for a bucket",
+  throw Error(Code::invalid_argument, "there are no credentials for a bucket",
               cat("AWS_ACCESS_KEY_ID is not set, the profile ", shared_profile(from).name,
                   " of the files in ~/.aws has no keys, and this machine has no service that gives "
                   "some"),

@@ -55,18 +55,20 @@ struct Running {
   Transfer transfer;
   std::size_t sent = 0;
   Answer answer;
-  bool has_ended = false, is_too_long = false;
+  bool has_ended = false;
 
   std::size_t receive(std::span<const char> bytes) {
     long status = 0;
     ::curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && status < 300 && !transfer.into.empty()) {
       const auto at = static_cast<std::size_t>(answer.received);
-      if (bytes.size() > transfer.into.size() - at) return is_too_long = true, std::size_t{0};
+      if (bytes.size() > transfer.into.size() - at)
+        return answer.is_too_long = true, std::size_t{0};
       std::memcpy(transfer.into.data() + at, bytes.data(), bytes.size());
       answer.crc32c = crc32c(std::as_bytes(bytes), answer.crc32c);
     } else {
-      if (answer.body.size() + bytes.size() > most_body) return is_too_long = true, std::size_t{0};
+      if (answer.body.size() + bytes.size() > most_body)
+        return answer.is_too_long = true, std::size_t{0};
       answer.body.append(bytes.data(), bytes.size());
     }
     answer.received += std::ssize(bytes);
@@ -207,8 +209,8 @@ struct Http::Impl {
         ::curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
         one.answer.status = static_cast<int>(status);
       } else {
-        one.answer.failure =
-            one.is_too_long ? "the answer is longer than it can be" : ::curl_easy_strerror(code);
+        one.answer.failure = one.answer.is_too_long ? "the answer is longer than it can be"
+                                                    : ::curl_easy_strerror(code);
         one.answer.has_no_tls = code == CURLE_SSL_CONNECT_ERROR;
       }
     }

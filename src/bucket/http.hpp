@@ -21,6 +21,7 @@ struct Answer {
   std::uint32_t crc32c = 0;                         ///< of a body that was received into memory
   std::string failure = {};  ///< curl's words: a connection that broke, a time that ran out
   bool has_no_tls = false;   ///< the failure: TLS could not begin
+  bool is_too_long = false;  ///< the failure: the body is longer than it can be
 
   /// Empty if there is no such header.
   const std::string& header(const std::string& name) const;

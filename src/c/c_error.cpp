@@ -11,7 +11,7 @@
 #include "cairn/dtype.hpp"
 #include "cairn/version.hpp"
 
-static_assert(static_cast<int>(cairn::Code::application) == CAIRN_APPLICATION &&
+static_assert(static_cast<int>(cairn::Code::unavailable) == CAIRN_UNAVAILABLE &&
               static_cast<int>(cairn::Code::data_loss) == CAIRN_DATA_LOSS &&
               static_cast<int>(cairn::DType::float4_e2m1fn) == CAIRN_FLOAT4_E2M1FN);
 
@@ -52,7 +52,7 @@ Last& last() {
 
 Code known(int code) {
   return code >= static_cast<int>(Code::invalid_argument) &&
-                 code <= static_cast<int>(Code::application)
+                 code <= static_cast<int>(Code::unavailable)
              ? static_cast<Code>(code)
              : Code::application;
 }

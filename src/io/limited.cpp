@@ -129,7 +129,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const Seconds so_long = Clock::now() - operation.began;
     // One that begins when its caller's time is over has not waited itself.
     const bool waited = so_long >= std::chrono::milliseconds(1);
-    return Error(Code::io, cat("cannot ", action),
+    return Error(Code::unavailable, cat("cannot ", action),
                  cat("the storage has not answered ",
                      waited ? cat("for ", fixed_text(so_long.count(), 3), " seconds")
                             : "earlier file operations"),

@@ -6,7 +6,7 @@
 /// names, a copy of the bytes), so it touches no memory of the caller later. Steps that would
 /// follow it, such as a record or a removal, are not done. Until it has come back, all other
 /// operations fail at once. The process can end meanwhile. For the stages of a save a missed limit
-/// is an I/O error like others, so agreement, withdrawal and the next save need no code for it. The
+/// is an error like others, so agreement, withdrawal and the next save need no code for it. The
 /// price is a second copy of what is written.
 #include <chrono>
 #include <functional>
@@ -30,8 +30,8 @@ class LimitedFileSystem : public FileSystem {
   virtual void run(const char* action, const Path&, std::function<void()> work) = 0;
 };
 
-/// Every operation fails with io if it has not come back after this many seconds. Reading ahead
-/// (FileSystem::read_ahead) has no limit.
+/// Every operation fails with unavailable if it has not come back after this many seconds. Reading
+/// ahead (FileSystem::read_ahead) has no limit.
 std::shared_ptr<LimitedFileSystem> limited(std::shared_ptr<FileSystem>, double seconds);
 
 /// While it lives, this thread's operations on limited file systems fail from this many seconds

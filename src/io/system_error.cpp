@@ -10,7 +10,8 @@ namespace cairn::io {
 namespace {
 
 // Callers act on these codes: a missing file is an answer to some, after `no_space` a save may make
-// room and begin anew, and `unsupported` lets them do without an operation. After all else (`io`)
+// room and begin anew, and `unsupported` lets them do without an operation. Servers of files that
+// do not answer are `unavailable`: no restore takes an older checkpoint then. After all else (`io`)
 // nothing counts as damaged.
 Code code_of(int number) {
   switch (number) {
@@ -25,6 +26,14 @@ Code code_of(int number) {
     case ENOSYS:
     case EOPNOTSUPP:
       return Code::unsupported;
+    case ETIMEDOUT:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENOTCONN:
+    case ESHUTDOWN:
+      return Code::unavailable;
     default:
       return Code::io;
   }
@@ -48,6 +57,8 @@ constexpr std::pair<int, const char*> ways_out[]{
     {EFBIG, "The file system or a limit (ulimit -f) allows no larger file."},
     {EIO, "The device or server failed: do not trust it before it was checked."},
     {ESTALE, "The server no longer knows this file: it was removed or is mounted anew."},
+    {ETIMEDOUT, "The server of these files does not answer: try again later."},
+    {ENOTCONN, "The server of these files is not connected: mount it anew."},
     {ENOLCK, "This file system does not offer the operation."},
     {ENOSYS, "This file system does not offer the operation."},
     {EOPNOTSUPP, "This file system does not offer the operation."}};

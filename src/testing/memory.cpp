@@ -38,7 +38,8 @@ namespace {
                                                   {Code::no_space, ENOSPC},
                                                   {Code::not_found, ENOENT},
                                                   {Code::already_exists, EEXIST},
-                                                  {Code::unsupported, EOPNOTSUPP}};
+                                                  {Code::unsupported, EOPNOTSUPP},
+                                                  {Code::unavailable, ETIMEDOUT}};
   for (const auto& [one, number] : numbers) {
     if (one == code) throw system_error(number, action, path);
   }

@@ -175,7 +175,7 @@ TEST(Bucket, TriesAgainWhereThatMayHelp) {
   EXPECT_EQ(got->tag, "\"t\"");
   EXPECT_EQ(server.requests().size(), 3u);
   for (int i = 0; i < 4; ++i) server.will(error(503, "SlowDown"));
-  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "asks for patience");
   server.will(error(403, "AccessDenied"));
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "refuses GET (GetObject)");
   EXPECT_EQ(server.requests().size(), 8u) << "a refusal is tried once";
@@ -324,7 +324,7 @@ TEST(Bucket, ErrorsSayTheWayOut) {
                      "cannot do");
   // An upload that fails after the server has begun to answer.
   for (int i = 0; i < 4; ++i) server.will({.body = error(0, "InternalError").body});
-  EXPECT_CAIRN_ERROR(bucket.complete(upload, {{1, "\"1\""}}), Code::io, "InternalError");
+  EXPECT_CAIRN_ERROR(bucket.complete(upload, {{1, "\"1\""}}), Code::unavailable, "InternalError");
 }
 
 // The page lists the rights that jobs need.
@@ -395,7 +395,7 @@ TEST(Bucket, AfterARequestThatWasGivenUpOthersAreTriedShortly) {
   const auto tries_of = [&](Bucket& bucket) {
     for (int i = 0; i < 9; ++i) server.will(busy);
     const auto before = server.requests().size();
-    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "asks for patience");
     const auto tries = server.requests().size() - before;
     server.drop();
     return tries;
@@ -418,7 +418,7 @@ TEST(Bucket, AfterARequestThatWasGivenUpOthersWaitShortly) {
   for (const auto tries : {9u, 1u}) {
     for (int i = 0; i < 9; ++i) server.will(error(503, "SlowDown"));
     const auto before = server.requests().size();
-    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::busy, "asks for patience");
+    EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "asks for patience");
     EXPECT_EQ(server.requests().size() - before, tries);
     server.drop();
   }
@@ -479,7 +479,7 @@ TEST(Bucket, NobodyAnswers) {
   none.variable = [](const char*) { return "x"; };
   Bucket bucket(nowhere, std::make_shared<CredentialSource>(none), {},
                 {.tries = 2, .first_pause = 0.001});
-  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "no answer from");
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "no answer from");
 }
 
 }  // namespace

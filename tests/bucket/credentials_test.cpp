@@ -126,7 +126,7 @@ TEST(FindCredentials, ServicesOfAMachine) {
 TEST(FindCredentials, NoneAnywhere) {
   Machine machine;
   machine.variables["AWS_EC2_METADATA_DISABLED"] = "true";
-  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::not_found,
+  EXPECT_CAIRN_ERROR(find_credentials(machine.surroundings()), Code::invalid_argument,
                      "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.");
   EXPECT_TRUE(machine.asked.empty());
 }

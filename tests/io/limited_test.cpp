@@ -27,7 +27,7 @@ TEST(Limited, WhatNoThreadWasFoundForIsNeverDone) {
       operation();
       ADD_FAILURE() << "a thread was started";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::io) << error.what();
+      EXPECT_EQ(error.code(), Code::unavailable) << error.what();
       EXPECT_NE(error.path(), "");
     }
   };

@@ -49,6 +49,8 @@ TEST(Posix, ErrorsByNumber) {
   EXPECT_EQ(system_error(ENOSYS, "lock", "/x").code(), Code::unsupported);
   EXPECT_EQ(system_error(EOPNOTSUPP, "lock", "/x").code(), Code::unsupported);
   EXPECT_EQ(system_error(EIO, "sync", "/x").code(), Code::io);
+  EXPECT_EQ(system_error(ETIMEDOUT, "sync", "/x").code(), Code::unavailable);
+  EXPECT_EQ(system_error(ENOTCONN, "sync", "/x").code(), Code::unavailable);
   const auto error = system_error(EROFS, "create file", "/d/x");
   EXPECT_EQ(error.what(),
             test::wording("cannot create file: /d/x (Read-only file system). The file system is "

@@ -51,6 +51,7 @@ class Errors(Case):
             again = pickle.loads(pickle.dumps(error))
             self.assertEqual((type(again), str(again), vars(again), getattr(again, "errno", 0)),
                              (type(error), str(error), vars(error), getattr(error, "errno", 0)))
+        self.assertIsInstance(cairn.errors.made("no answer", "unavailable"), TimeoutError)
         # Other errors are plain cairn.Error.
         self.assertIs(type(self.refuses("busy", "", lambda: cairn.CheckpointManager(self.directory))), cairn.Error)
         self.assertEqual(str(cairn.Error("by hand")), "by hand")

@@ -26,7 +26,8 @@ enum cairn_code {
   CAIRN_COMMUNICATION = 12,   /**< a message between ranks failed; no verdict is possible */
   CAIRN_DURABILITY_UNKNOWN = 13, /**< committed and visible, but the last directory fsync failed */
   CAIRN_INTERNAL = 14,           /**< a defect of the library */
-  CAIRN_APPLICATION = 15         /**< code of the application failed: a callback */
+  CAIRN_APPLICATION = 15,        /**< code of the application failed: a callback */
+  CAIRN_UNAVAILABLE = 16         /**< the storage does not answer; what it holds may be sound */
 };
 
 /** Short stable name of a code, such as "data_loss"; "ok". */

@@ -50,7 +50,8 @@ Bundle open_bundle(const Job& job, std::size_t number, const std::string& given,
     return bundle;
   } catch (const Error& error) {
     // An error of the storage is not the saver's fault.
-    if (error.code() == Code::io || error.code() == Code::no_space) {
+    if (error.code() == Code::io || error.code() == Code::no_space ||
+        error.code() == Code::unavailable) {
       throw Error(error.code(), cat(whose(saver), ": ", returned, " cannot be read"), error.what(),
                   error.way_out())
           .at(error.path());

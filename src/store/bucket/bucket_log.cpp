@@ -145,11 +145,9 @@ BucketLog::Contents BucketLog::change(const std::function<void(Contents&)>& chan
   try {
     tag =
         files_.client()->put(BucketFiles::key_of(path_), std::as_bytes(std::span(text)), condition);
-  } catch (const Error& error) {
+  } catch (const Error&) {
     unsure_.emplace(std::move(changed), std::move(text));
-    // busy is for another owner only.
-    if (error.code() != Code::busy) throw;
-    throw Error(Code::io, error.problem(), error.reason(), error.way_out()).at(path_.string());
+    throw;
   }
   if (!tag) throw another_owner();
   contents_ = changed;
