@@ -71,7 +71,8 @@ bool add_sizes(const Address& directory, Row& row, const DataFiles& data) {
       for (const auto& [file, size] : load_index(directory / row.prefix).data_sizes) {
         row.bytes += size;
       }
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
       // A damaged index names no data files. The state column says that it is damaged.
     }
     return is_there;
@@ -106,6 +107,7 @@ Row look_at(const Address& directory, const std::string& prefix, const std::stri
       row.entry.damage = cat("tensor ", shown_key(tensor.key), ": ", tensor.problem);
     }
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     row.entry.damage = error.what();
   }
   return row;

@@ -20,7 +20,8 @@
 #include "store/directory/marks.hpp"
 
 namespace cairn {
-// A tensor that is not found, without a path, is one that was never saved: then the state does not
+// Storage that does not answer (unavailable) is none, and no reason to go on from an older step. A
+// tensor that is not found, without a path, is one that was never saved: then the state does not
 // fit. With a path, or without a tensor, a file is missing.
 bool is_damage(const Error& error) {
   return error.code() == Code::data_loss || error.code() == Code::io ||
@@ -211,6 +212,7 @@ RestoreChoices Restorer::choose() {
     try {
       store.refresh_pins(store.history().catalog());
     } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
       log(LogLevel::warning, cat("marks of checkpoints are not looked at: ", error.what()));
     }
     look_at_earlier_runs();

@@ -67,7 +67,8 @@ struct Remains {
 bool is_known_absent(io::FileSystem& files, const io::Path& path) {
   try {
     return !io::exists(files, path);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     return false;
   }
 }
@@ -144,7 +145,8 @@ std::optional<LostCheckpoint> lost_bundle(io::FileSystem& files, const io::Path&
   try {
     spares = find_spares(files, directory, commit::Naming(prefix, false), 0);
   } catch (const Error& error) {
-    if (error.code() == Code::not_found || !listed) throw;
+    const bool is_told = error.code() != Code::not_found && error.code() != Code::unavailable;
+    if (!is_told || !listed) throw;
     LostCheckpoint lost{directory / prefix};
     lost.why = cat(missing, ", and cannot be read now: ", error.what());
     return lost;

@@ -106,6 +106,7 @@ class Committed {
         auto metas = find_metas_without_index(*place.files, place.directory, place.naming, step);
         std::move(metas.begin(), metas.end(), std::back_inserter(without_index_));
       } catch (const Error& error) {
+        if (error.code() == Code::unavailable) throw;
         log(LogLevel::warning, cat("step ", step, " cannot be looked at now: ", error.what()));
       }
   }
@@ -157,7 +158,8 @@ std::map<std::string, std::int64_t> steps_of_records(io::FileSystem& files, cons
     try {
       const auto record = read_record(files, temp / file);
       if (uuids.contains(record.uuid)) steps[record.uuid] = record.meta.step;
-    } catch (const Error&) {  // torn, say: it tells nothing
+    } catch (const Error& error) {  // torn, say: it tells nothing
+      if (error.code() == Code::unavailable) throw;
     }
   }
   return steps;
@@ -186,9 +188,11 @@ std::optional<Candidate> staged_candidate(const Location& place, commit::Transac
 }
 
 // Notes why a save cannot be completed now. Returns whether it may be possible later, as far as the
-// error tells.
+// error tells. Throws the error if the storage does not answer: a restart must not go on without
+// the save.
 bool note_why(Undecided& undecided, const std::string& entry, std::optional<std::int64_t> step,
               const std::string& which, const Error& error) {
+  if (error.code() == Code::unavailable) throw Error(error);
   if (error.code() == Code::data_loss || error.code() == Code::internal) {
     undecided.add_unfinished(entry, step, error.what());
     return false;
@@ -229,6 +233,7 @@ class Search {
       }
     } catch (const Error& error) {
       if (error.code() == Code::not_found) return;  // its owner has ended
+      if (error.code() == Code::unavailable) throw;
       log(LogLevel::warning, cat(temp.string(), " cannot be looked at now: ", error.what()));
       undecided_.temps.insert(entry);
       undecided_.any_step = true;
@@ -405,8 +410,8 @@ Soundness examine(const Location& place, const Readers& readers, const Candidate
   try {
     agree(readers.group, problem);
   } catch (const Error& error) {
-    // A message that failed tells nothing of the save.
-    if (error.code() == Code::communication) throw;
+    // A message that failed, or storage that does not answer, tells nothing of the save.
+    if (error.code() == Code::communication || error.code() == Code::unavailable) throw;
     why = error.what();
     return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
   }
@@ -417,6 +422,7 @@ std::optional<CheckpointContents> try_summary(const Location& place, std::int64_
   try {
     return read_summary(*place.files, place.prefix(step));
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     tell_unreadable(step, error);
     return std::nullopt;
   }

@@ -58,7 +58,8 @@ std::optional<Error> check_share(const Location&, const Readers&,
 
 enum class Soundness { whole, damaged, unreadable };
 
-/// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written.
+/// Collective. Whether every byte of the candidate, which rank 0 knows, is what was written. Throws
+/// unavailable.
 Soundness examine(const Location&, const Readers&, const Candidate&, std::string& why);
 
 /// Rank 0. What a committed checkpoint says of itself, without its tensors; or nothing where that

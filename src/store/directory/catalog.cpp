@@ -38,6 +38,7 @@ void remember_lineage(io::FileSystem& files, const io::Path& directory, const co
     entry.save.wall_time_seconds = meta->wall_time_seconds;
     entry.save.parent = meta->parent;
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     log(LogLevel::warning, cat("step ", entry.step, " cannot be looked at: ", error.what()));
   }
 }
@@ -50,7 +51,8 @@ std::map<Format, io::FileId> find_main_files(io::FileSystem& files, const io::Pa
     std::optional<io::Status> status;
     try {
       status = files.status(format->main_file(prefix));
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
       entry.format = format->id();  // load_index() meets the error, and it is told
     }
     if (!status) continue;
@@ -93,7 +95,8 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
 }
 
 // All that the files of one step tell. What cannot be read becomes the entry's damage, so that one
-// bad step does not hide the others.
+// bad step does not hide the others. Storage that does not answer tells nothing of the step, and a
+// restart must not go on from an older one: it is the caller's error.
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
   CatalogEntry entry;
@@ -106,6 +109,7 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
     if (!loaded.foreign.empty()) remember_lineage(files, directory, name, entry);
     take_contents(entry, loaded, contents);
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     entry.damage = error.what();
     entry.unreadable = error.code() != Code::data_loss;
     if (lost) entry.format = lost->format;
@@ -118,7 +122,8 @@ CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const com
   if (entry.other && entry.save.sequence > 0) try {
       const auto meta = read_summary(files, prefix, entry.other).meta;
       entry.other_is_same = meta && meta->sequence == entry.save.sequence;
-    } catch (const Error&) {  // then it serves nobody
+    } catch (const Error& error) {  // then it serves nobody
+      if (error.code() == Code::unavailable) throw;
     }
   return entry;
 }
@@ -159,6 +164,7 @@ std::optional<std::set<std::string>> list_noted(const Location& at, const char* 
     const auto names = at.files->list(at.directory / commit::private_directory_name / kind);
     return std::set<std::string>(names.begin(), names.end());
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     if (error.code() != Code::not_found) return std::nullopt;
     return std::set<std::string>();
   }
@@ -168,7 +174,8 @@ std::optional<std::set<std::string>> list_noted(const Location& at, const char* 
 bool is_gone(io::FileSystem& files, const io::Path& path) {
   try {
     return !files.status(path) && !files.is_link(path);
-  } catch (const Error&) {  // it cannot be told
+  } catch (const Error& error) {  // it cannot be told
+    if (error.code() == Code::unavailable) throw;
     return false;
   }
 }

@@ -105,6 +105,7 @@ void Directory::look_again() {
     }
     catalog = std::move(now);
   } catch (const Error& error) {
+    if (error.code() == Code::unavailable) throw;
     log(LogLevel::warning, cat("what could not be read before cannot be now: ", error.what()));
   }
 }

@@ -94,6 +94,7 @@ std::vector<Reversal> find_reversals(const Location& place, const std::vector<st
         }
       reversals.push_back({save, *old});
     } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
       log(LogLevel::warning, cat("save ", name, " cannot be looked at now: ", error.what()));
       undecided.temps.insert(name);
       undecided.steps.insert(parsed.step);
@@ -364,6 +365,7 @@ Recovered recover(const Location& place, const Readers& readers, const commit::O
         reverse(place, reversal);
         any |= reversal.old.bytes.has_value();
       } catch (const Error& error) {
+        if (error.code() == Code::unavailable) throw;
         const auto& save = reversal.save;
         log(LogLevel::warning, cat("step ", save.step, " cannot be put back: ", error.what()));
         undecided.temps.insert(save.temp().filename().string());

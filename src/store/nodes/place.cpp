@@ -202,6 +202,7 @@ std::vector<SaveMap> list_maps(const Address& folder) {
       auto map = read_map(*folder.files(), folder.path() / name);
       if (name == save_name(map)) maps.push_back(std::move(map));
     } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
       log(LogLevel::warning, cat("passed over on this node: ", error.what()));
     }
   }

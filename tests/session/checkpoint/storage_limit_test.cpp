@@ -8,6 +8,7 @@
 #include "layout/hdf5/lay_out.hpp"
 #include "support/crash_story.hpp"
 #include "support/debris.hpp"
+#include "support/forwarding_files.hpp"
 #include "support/other_host.hpp"
 #include "support/rounds.hpp"
 
@@ -146,6 +147,93 @@ TEST(StorageLimitOption, KeepsTheCallersThreadFromTheStorage) {
   EXPECT_GT(all, 0);
   EXPECT_EQ(of_the_caller, 0);
 }
+
+// Storage that does not answer some operations, one after another.
+class SilentAt : public test::ForwardingFiles {
+ public:
+  SilentAt(std::shared_ptr<io::FileSystem> files, std::size_t at, std::size_t count)
+      : ForwardingFiles(std::move(files)), at_(at), count_(count) {}
+  bool was_silent() const { return operations_ > at_; }
+
+ protected:
+  void around(const char* kind, const io::Path& path, bool,
+              const std::function<void()>& operation) override {
+    const auto number = operations_++;
+    const bool is_silent = number >= at_ && number - at_ < count_;
+    if (is_silent) throw Error(Code::unavailable, kind).at(path.string());
+    operation();
+  }
+
+ private:
+  const std::size_t at_, count_;
+  std::atomic<std::size_t> operations_ = 0;
+};
+
+class SilentStorage : public testing::TestWithParam<std::tuple<Format, std::size_t>> {
+ protected:
+  SilentStorage() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
+  ~SilentStorage() override { set_log_sink({}); }
+};
+
+// No step is passed over for that, also none that is written but not committed.
+TEST_P(SilentStorage, IsTheErrorOfARestoreOnAllRanks) {
+  const auto [format, count] = GetParam();
+  if (format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  const auto options_of = [format = format](std::shared_ptr<io::FileSystem> files) {
+    ManagerOptions options;
+    options.write.file_system = std::move(files);
+    options.keep.last = 0;
+    options.write.owner_wait_seconds = 0;
+    options.write.chunk_bytes = 4096;
+    options.store.format = format;
+    options.async.queue = inline_queue();
+    return options;
+  };
+  constexpr int ranks = 2;
+  bool was_silent = true;
+  for (std::size_t at = 0; was_silent && !HasFailure(); at += test::sanitized ? 9 : 1) {
+    const auto disk = std::make_shared<io::MemoryFileSystem>();
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      StoryJob job(group, options_of(disk), ranks);
+      job.save(10, 1);
+      job.save(20, 2);
+      job.async = std::get<Format>(GetParam()) == Format::bundle;
+      job.save(30, 3);
+    });
+    const auto files = std::make_shared<SilentAt>(disk, at, count);
+    std::array<std::string, ranks> verdicts;
+    run_threads(ranks, [&](std::shared_ptr<Group> group) {
+      auto& verdict = verdicts.at(static_cast<std::size_t>(group->rank()));
+      try {
+        StoryJob job(group, options_of(files), ranks);
+        const auto report = job.manager.restore_latest(job.state);
+        verdict = cat("step ", report ? report->step : -1);
+      } catch (const Error& error) {
+        verdict = error.what();
+        const bool is_it = error.code() == Code::unavailable;
+        EXPECT_TRUE(is_it || error.code() == Code::durability_unknown) << error.what();
+        return;
+      }
+      EXPECT_EQ(verdict, "step 30") << "operation " << at;
+    });
+    EXPECT_EQ(verdicts[0], verdicts[1]);
+    was_silent = files->was_silent();
+    StoryJob next(serial_group(), options_of(disk), ranks);
+    const auto report = next.manager.restore_latest(next.state);
+    EXPECT_EQ(report ? report->step : -1, 30) << "operation " << at;
+    EXPECT_TRUE(report && report->skipped.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SilentStorage,
+                         testing::Combine(testing::Values(Format::bundle, Format::hdf5),
+                                          testing::Values(std::size_t{1}, std::size_t{12})),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param) == Format::bundle ? "bundle" : "hdf5",
+                                      "_", std::get<1>(info.param));
+                         });
 
 INSTANTIATE_TEST_SUITE_P(All, StorageLimit,
                          testing::Values(Silence{"one_rank", 1}, Silence{"three_ranks", 3},
