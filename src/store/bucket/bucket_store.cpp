@@ -25,11 +25,11 @@
 #include "store/bucket/bucket_place.hpp"
 #include "store/bucket/bucket_records.hpp"
 #include "store/bucket/bucket_recovery.hpp"
+#include "store/bucket/bucket_state_file.hpp"
 #include "store/bucket/lease.hpp"
 #include "store/bucket/limited_requests.hpp"
 #include "store/bucket/put_new.hpp"
 #include "store/bucket/shared_objects.hpp"
-#include "store/commit/state_file.hpp"
 #include "store/contents/data_file.hpp"
 #include "store/contents/format.hpp"
 #include "store/directory/marks.hpp"
@@ -82,14 +82,15 @@ void require_conditions(const Location& place, BucketFiles& files) {
       .at(place.directory.string());
 }
 
-// The save has succeeded, whatever happens to older ones: the next save tries again.
+// What follows a commit: the save has succeeded, whatever happens to older ones, and the next save
+// tries again.
 template <class Function>
 void logged(const Location& place, Function function) {
   try {
     function();
   } catch (const Error& error) {
-    log(LogLevel::warning, cat("not all is up to date in ", place.directory.string(),
-                               " after a save: ", error.what()));
+    log(LogLevel::warning,
+        cat("not all is up to date in ", place.directory.string(), ": ", error.what()));
   }
 }
 
@@ -139,7 +140,8 @@ class BucketStore : public Store {
         files_(limited_ ? *limited_ : files),
         log_(files_, BucketLog::path_of(place)),
         at_(place, files_, log_),
-        put_new_{place_, files_, log_, at_, *this} {}
+        put_new_{place_, files_, log_, at_, *this},
+        state_file_(place_, files_) {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {
@@ -183,6 +185,9 @@ class BucketStore : public Store {
           cat("step ", one.step, " in ", place_.directory.string(), " is damaged: ", one.damage));
     }
     history_.begin(std::move(entries), std::move(found.not_completed));
+    if (!policy_.read_only && policy_.keeps_state_file) {
+      logged(place_, [&] { state_file_.begin(history_.catalog(), found.any); });
+    }
     last_number_ = log_.given();
     if (!policy_.read_only) last_number_ -= BucketLog::numbers_at_once;  // recover() took them
   }
@@ -416,14 +421,8 @@ class BucketStore : public Store {
       if (!one.stays) steps.push_back(one.step);
     }
     std::erase_if(entries, [&](auto& one) { return std::ranges::count(steps, one.step) > 0; });
-    if (policy_.keeps_state_file) write_state_file(entries);
+    if (policy_.keeps_state_file) state_file_.write(entries);
     return steps;
-  }
-  void write_state_file(const std::vector<CatalogEntry>& entries) const {
-    auto state = state_file_of(place_.naming, entries);
-    if (!state || state == last_state_) return;
-    files_.replace(place_.directory / commit::state_file_name, commit::print_state_file(*state));
-    last_state_ = std::move(state);
   }
   // First the steps do not count any more, then they cannot be read, then they are removed.
   void remove(const std::vector<std::int64_t>& steps) {
@@ -473,8 +472,7 @@ class BucketStore : public Store {
   mutable BucketLog log_;
   BucketPlace at_;
   const PutNew put_new_;
-  // Used by the thread that tells others what stays.
-  mutable std::optional<commit::StateFile> last_state_;
+  mutable BucketStateFile state_file_;
   std::vector<std::int64_t> expires_;  // of the current save
   // Steps of which objects of other saves may lie there, and what the save replaces.
   std::map<std::int64_t, Replaced> crowded_;

@@ -211,6 +211,13 @@ TEST_F(BucketWritten, IsRestoredOrTheServersSilenceIsTheError) {
   }
 }
 
+TEST_F(BucketWritten, IsInTheStateFileOnceItIsCompleted) {
+  save(options_in(server_), Storage::automatic, false);
+  CheckpointManager(serial_group(), "/run", options_in(server_));
+  EXPECT_THAT(server_->connect()->get("run/checkpoint").value().bytes,
+              testing::HasSubstr("model_checkpoint_path: \"ckpt-20\""));
+}
+
 TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
   save(options_in(server_), Storage::automatic, false);
   const auto client = server_->connect();
