@@ -18,6 +18,8 @@
 #include "store/contents/given_back.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/catalog.hpp"
+#include "store/directory/named_checkpoint.hpp"
+#include "store/location.hpp"
 #include "store/nodes/save_map.hpp"
 #include "tools/node_saves.hpp"
 
@@ -356,6 +358,15 @@ std::string other_names(const Address& directory, const std::string& name) {
   return cat(" of the name ", name, all);
 }
 
+// In a bucket a job leaves no note of a save that it could not finish.
+void print_none(const Address& directory, const std::string& name) {
+  auto* const lists = step_list_of(*directory.files());
+  const bool has_list = lists && !lists->names_in(directory.path()).empty();
+  print_line(
+      cat("no checkpoints in ", directory.string(), other_names(directory, name),
+          has_list ? cat("; cairn gc ", directory.string(), " --dry-run ", what_gc_tells) : ""));
+}
+
 }  // namespace
 
 void add_ls(Tool& tool) {
@@ -423,9 +434,7 @@ void add_ls(Tool& tool) {
       if (!options->tier.tier.empty()) json["on_nodes"] = json_of(saves);
       return print_json(json);
     }
-    if (rows.empty())
-      print_line(
-          cat("no checkpoints in ", directory.string(), other_names(directory, options->name)));
+    if (rows.empty()) print_none(directory, options->name);
     print_rows(rows);
     print_beside(directory, beside);
     for (const auto& one : lists) print_line(cat(one, " is damaged: ", what_damaged_lists_do));

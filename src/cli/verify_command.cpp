@@ -202,7 +202,10 @@ void add_verify(Tool& tool) {
       "Examples:\n"
       "  cairn verify run/ckpt && echo all whole\n"
       "  cairn verify run/ckpt --repair");
-  command->callback([&tool, options] { verify(tool, *options); });
+  command->callback([&tool, options] {
+    if (options->repair) commit::require_path(tool.at(options->target).path());
+    verify(tool, *options);
+  });
 }
 
 }  // namespace cairn::cli

@@ -1,5 +1,6 @@
 #include "store/directory/named_checkpoint.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -51,11 +52,23 @@ std::optional<Address> named_by_state_file(const Address& directory) {
 
 [[noreturn]] void none_in(const Address& directory) {
   const auto other = recognise_other(directory);
-  if (step_list_of(*directory.files()) && directory.exists()) {
-    throw Error(Code::not_found, cat("no checkpoint in ", directory.string(), " counts"),
-                "none of them is in the list of those that do",
-                "cairn ls tells what is there beside it.")
-        .at(directory.string());
+  if (auto* const lists = step_list_of(*directory.files())) {
+    const auto names = lists->names_in(directory.path());
+    const bool any_beside = std::ranges::any_of(names, [&](const auto& naming) {
+      return !lists->steps_beside(location_of(directory, naming)).empty();
+    });
+    if (any_beside) {
+      throw Error(Code::not_found, cat("no checkpoint in ", directory.string(), " counts"),
+                  "none of them is in the list of those that do",
+                  "cairn ls tells what is there beside it.")
+          .at(directory.string());
+    }
+    if (!names.empty()) {
+      throw Error(Code::not_found, cat("there is no checkpoint in ", directory.string()),
+                  "the list of those that count is empty",
+                  cat("cairn gc ", directory.string(), " --dry-run ", what_gc_tells, '.'))
+          .at(directory.string());
+    }
   }
   throw Error(Code::not_found, cat("there is no checkpoint in ", directory.string()),
               other ? other->what : "neither an index nor a state file is there",

@@ -6,6 +6,9 @@
 
 namespace cairn {
 
+/// Of cairn gc DIRECTORY --dry-run, where a list of checkpoints is empty.
+inline constexpr const char* what_gc_tells = "tells what unfinished saves have left";
+
 /// The checkpoint that PREFIX, PREFIX.index, PREFIX.h5 or a directory names. Of a directory the
 /// newest, as cairn ls and a restore have it: where the one that the state file names is damaged,
 /// the newest that is not, with a warning. Throws not_found, which says what else lies there, and
