@@ -161,10 +161,9 @@ void run_on_node(Tool& tool, const GcArguments& options) {
   if (done.gone.empty() && done.left.empty()) told.nothing("on this node");
 }
 
-void tell_owner(const Address& directory) {
-  const auto owner = commit::read_owner(directory);
-  if (!owner) return;
-  log(LogLevel::warning, cat("the directory is or was owned by ", commit::describe(*owner),
+void tell_owner(const std::string& owner) {
+  if (owner.empty()) return;
+  log(LogLevel::warning, cat("the directory is or was owned by ", owner,
                              ": what that is saving now is listed too, and gc refuses while it "
                              "runs"));
 }
@@ -185,10 +184,11 @@ bool collect(const Location& place, const Readers& readers, const GcArguments& o
   return any;
 }
 
-// The same in a place that is no directory, by its store, as its owner unless in a dry run.
-bool collect_in_store(const Location& place, const Readers& readers, const GcArguments& options,
-                      Told& told) {
-  const auto store = make_store(place, dynamic_cast<io::FileSystem*>(step_list_of(*place.files)));
+// The store of a place that is no directory, owned unless in a dry run.
+std::unique_ptr<Store> take_store(const Location& place, const GcArguments& options) {
+  auto* const lists = step_list_of(*place.files);
+  if (options.dry_run) tell_owner(lists->owner_of(place));
+  auto store = make_store(place, dynamic_cast<io::FileSystem*>(lists));
   Policy policy;
   policy.read_only = options.dry_run;
   policy.sole_writer = options.sole_writer;
@@ -196,8 +196,16 @@ bool collect_in_store(const Location& place, const Readers& readers, const GcArg
   policy.keep.last = std::max(options.max_to_keep, 0);
   store->set_policy(policy);
   store->take();
+  return store;
+}
+
+// The same by such a store.
+bool collect_in_store(const Location& place, const Readers& readers, const GcArguments& options,
+                      Told& told) {
+  const auto store = take_store(place, options);
   auto found = store->recover(readers);
-  bool any = !found.removed.empty();
+  bool any = !found.completed.empty() || !found.removed.empty();
+  for (const auto& one : found.completed) told.add("complete", one.entry, one.why);
   for (const auto& one : found.removed) told.add("remove", one.entry, one.why);
   store->begin(std::move(found));
   if (options.max_to_keep < 0 || !place.naming.numbered) return any;
@@ -230,7 +238,8 @@ void run(Tool& tool, const GcArguments& options) {
   if (!is_directory) {
     // Each name has an owner.
   } else if (options.dry_run) {
-    tell_owner(directory);
+    const auto owner = commit::read_owner(directory);
+    tell_owner(owner ? commit::describe(*owner) : "");
   } else if (!names.empty()) {
     constexpr double wait_seconds = 2;  // a dying process holds its lock for a moment
     commit::OwnershipOptions taking;

@@ -47,6 +47,8 @@ class StepList {
   virtual std::vector<std::int64_t> steps_beside(const Location&) = 0;
   /// The list of the place if it is damaged: then what is there counts, too. Empty: it is not.
   virtual io::Path damaged_list(const Location&) = 0;
+  /// Who owns the place, or owned it when it died: "process 12 on host n0"; empty: nobody.
+  virtual std::string owner_of(const Location&) = 0;
   /// The names of which the directory has lists.
   virtual std::vector<commit::Naming> names_in(const io::Path& directory) = 0;
 };

@@ -64,6 +64,7 @@ class BucketFiles : public io::FileSystem,
   std::optional<std::vector<std::int64_t>> steps_that_count(const Location&) override;
   std::vector<std::int64_t> steps_beside(const Location&) override;
   io::Path damaged_list(const Location&) override;
+  std::string owner_of(const Location&) override;
   std::vector<commit::Naming> names_in(const io::Path& directory) override;
 
   std::unique_ptr<io::File> create(const io::Path&) override;

@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "store/bucket/lease.hpp"
 #include "store/contents/data_file.hpp"
 
 namespace cairn {
@@ -161,6 +162,8 @@ io::Path BucketFiles::damaged_list(const Location& place) {
   log.read();
   return log.is_damaged() ? path : io::Path();
 }
+
+std::string BucketFiles::owner_of(const Location& place) { return Lease::owner_of(*this, place); }
 
 std::vector<commit::Naming> BucketFiles::names_in(const io::Path& directory) {
   return names_of_lists(list(directory / commit::private_directory_name));

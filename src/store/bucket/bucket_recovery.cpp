@@ -111,13 +111,11 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
       };
       if (finding == Soundness::unreadable) undecided.insert(step);
       if (finding != Soundness::whole) return leave(why);
-      if (read_only) {
-        found.removed.push_back({candidate.save.index().filename().string(), true,
-                                 cat("step ", step,
-                                     candidate.uploads.empty() ? ": all its bytes are there"
-                                                               : ": all its bytes were sent")});
-        return;
-      }
+      const RecoveryStep done{candidate.save.prefix().filename().string(), true,
+                              cat("step ", step,
+                                  candidate.uploads.empty() ? ": all its bytes are there"
+                                                            : ": all its bytes were sent")};
+      if (read_only) return found.completed.push_back(done);
       try {
         complete(candidate);
       } catch (const Error& error) {  // somebody has brought an index of this step
@@ -126,6 +124,7 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
         return leave(error.what());
       }
       found.any = true;
+      found.completed.push_back(done);
       cairn::log(LogLevel::info,
                  cat("completed the save of step ", step, ", whose job died before its commit"));
     });
@@ -141,9 +140,8 @@ void BucketRecovery::remove_debris(BucketPlace::Debris debris,
   const auto key = BucketFiles::key_of(place.directory) + '/';
   const auto stays = [&](const auto& object) {
     return undecided.contains(at.step_of(object.key).value()) ||
-           std::ranges::any_of(found.removed, [&](const auto& one) {  // by a reader
-             const auto step = commit::parse_name(one.entry, place.naming).step;
-             return one.completes && step == at.step_of(object.key);
+           std::ranges::any_of(found.completed, [&](const auto& one) {
+             return object.key.starts_with(cat(key, one.entry, '.'));
            });
   };
   std::erase_if(debris.dead, stays);

@@ -39,12 +39,6 @@
 namespace cairn {
 namespace {
 
-io::Path owner_path(const Location& place) {
-  const auto& naming = place.naming;
-  return place.directory / commit::private_directory_name /
-         cat("owner", naming.numbered ? "." : "-single.", naming.name);
-}
-
 void require_supported(const Location& place, const Policy& policy) {
   const auto refuse = [&](const char* what, const char* way_out) {
     throw Error(Code::unsupported, cat(place.directory.string(), " cannot have ", what),
@@ -63,7 +57,7 @@ constexpr const char* no_tag = "\"00000000000000000000000000000000\"";
 
 // The owner's record is there, so a put must fail that wants nothing there, or another tag.
 void require_conditions(const Location& place, BucketFiles& files) {
-  const auto key = BucketFiles::key_of(owner_path(place));
+  const auto key = BucketFiles::key_of(Lease::path_of(place));
   auto client = files.client();
   const auto there = client->get(key);
   if (!there) return;
@@ -147,7 +141,7 @@ class BucketStore : public Store {
   bool take() override {
     if (!policy_.read_only) require_supported(place_, policy_);
     if (!policy_.read_only) {
-      lease_ = Lease::take(files_, owner_path(place_), policy_.owner_wait_seconds);
+      lease_ = Lease::take(files_, Lease::path_of(place_), policy_.owner_wait_seconds);
       if (!policy_.sole_writer) require_conditions(place_, files_);
     } else if (!files_.status(place_.directory)) {
       throw Error(Code::not_found, cat("nothing is at ", place_.directory.string()))

@@ -143,6 +143,18 @@ struct Lease::Impl {
   }
 };
 
+io::Path Lease::path_of(const Location& place) {
+  const auto& naming = place.naming;
+  return place.directory / commit::private_directory_name /
+         cat(commit::owner_name, naming.numbered ? "." : "-single.", naming.name);
+}
+
+std::string Lease::owner_of(BucketFiles& files, const Location& place) {
+  const auto there = files.client()->get(BucketFiles::key_of(path_of(place)));
+  const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
+  return owner ? commit::describe(*owner) : "";
+}
+
 Lease::Lease(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 std::unique_ptr<Lease> Lease::take(BucketFiles& files, const io::Path& record,

@@ -13,6 +13,9 @@ namespace cairn {
 
 class Lease {
  public:
+  static io::Path path_of(const Location&);
+  /// Who owns the place, or owned it when it died; empty: nobody.
+  static std::string owner_of(BucketFiles&, const Location&);
   /// Takes the record at this key. If another owner's is there, waits until it has not changed for
   /// `wait_seconds`, by this machine's clock, and takes it over; throws busy if it is renewed
   /// meanwhile, or taken by somebody else.

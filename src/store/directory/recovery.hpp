@@ -32,6 +32,9 @@ struct Recovered {
   /// them.
   std::set<std::int64_t> within_reach;
   std::vector<RecoveryStep> removed;
+  /// Checkpoints that came to be, by their names, or would by an owner's hand; of a store that is
+  /// no directory.
+  std::vector<RecoveryStep> completed;
   /// "step: why" of saves that were written, and are not completed now, for lack of room.
   std::vector<std::string> not_completed;
 };
