@@ -180,16 +180,14 @@ Answer Bucket::perform(const std::string& key, const Transfer& transfer) {
 }
 
 Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id id) {
-  using Clock = std::chrono::steady_clock;
-  const auto began = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  Trouble trouble(*complaints_, endpoint_.host);
+  const auto seconds = [&] { return trouble.seconds(); };
   const auto left = [&] { return limit_seconds() - seconds(); };
   auto pause = patience_.first_pause;
-  Trouble trouble(*complaints_, endpoint_.host);
   bool has_new_credentials = false, has_set_clock = false;
   was_repeated_ = false;
   for (int tries = 1;; ++tries) {
-    auto answer = http_.wait(id);
+    auto answer = wait(id, trouble);
     has_answered_ = has_answered_ || answer.status != 0;
     const auto told = told_error(answer);
     if (told.code == "ExpiredToken" && !std::exchange(has_new_credentials, true)) {
@@ -222,11 +220,8 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
           .at(address_of(key));
     }
     if (tries >= told_at_try) {
-      trouble.tell(cat(endpoint_.host,
-                       answer.status == 0 ? cat(" does not answer: ", answer.failure)
-                                          : cat(" answers ", answer.status, ' ', told.code),
-                       "; requests are tried again for up to ", std::lround(limit_seconds()),
-                       " seconds each"));
+      tell(trouble, answer.status == 0 ? cat("does not answer: ", answer.failure)
+                                       : cat("answers ", answer.status, ' ', told.code));
     }
     // Other transfers of this thread move on meanwhile.
     const auto until = seconds() + std::uniform_real_distribution(0.5, 1.0)(numbers_) * pause;
@@ -235,6 +230,22 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
     was_repeated_ = true;
     id = send(transfer, left());
   }
+}
+
+void Bucket::tell(Trouble& trouble, const std::string& what) const {
+  trouble.tell(cat(endpoint_.host, ' ', what, "; requests are tried again for up to ",
+                   std::lround(limit_seconds()), " seconds each"));
+}
+
+// What the caller did before it waited is no silence of the server.
+Answer Bucket::wait(Http::Id id, Trouble& trouble) {
+  const auto most = patience_.told_after_seconds;
+  for (; !http_.has_ended(id); http_.move_on(std::min(1.0, most))) {
+    const auto silent = std::min(trouble.seconds(), http_.silent_seconds());
+    if (silent < most) continue;
+    tell(trouble, cat("does not answer: no byte has come or gone for ", std::lround(silent), " s"));
+  }
+  return http_.wait(id);
 }
 
 Requests::Pending Bucket::start(Sent sent) {

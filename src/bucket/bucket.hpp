@@ -39,7 +39,10 @@ struct Patience {
   double first_pause = 0.1, longest_pause = 10;  ///< seconds; a random part of it is waited
   double limit_seconds = 300;  ///< for one request with all its tries, if no byte moves any more
   double brief_seconds = 10;   ///< the same, as long as the last request was given up
+  double told_after_seconds = 10;  ///< of silence, the log names the server
 };
+
+class Trouble;
 
 /// Requests are tried again where that may help. Beside the errors that Requests names: not_found
 /// (no such bucket), unavailable (the server does not answer, or asks for patience for too long),
@@ -87,6 +90,8 @@ class Bucket : public Requests {
   double limit_seconds() const;
   Http::Id send(const Transfer&, double seconds_left);
   Answer finish(const std::string& key, const Transfer&, Http::Id);
+  Answer wait(Http::Id, Trouble&);
+  void tell(Trouble&, const std::string& what) const;
   Answer perform(const std::string& key, const Transfer&);
   Pending start(Sent);
   Sent take(Pending);

@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -49,7 +50,10 @@ static void begin_curl() {
   if (code != CURLE_OK) throw Error(Code::io, "libcurl does not start", ::curl_easy_strerror(code));
 }
 
+using Clock = std::chrono::steady_clock;
+
 struct Running {
+  Clock::time_point* last_byte = nullptr;
   Easy easy;
   List headers;
   Transfer transfer;
@@ -57,7 +61,9 @@ struct Running {
   Answer answer;
   bool has_ended = false;
 
+  void note_bytes() const { *last_byte = Clock::now(); }
   std::size_t receive(std::span<const char> bytes) {
+    note_bytes();
     long status = 0;
     ::curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && status < 300 && !transfer.into.empty()) {
@@ -83,6 +89,7 @@ static std::size_t on_body(char* bytes, std::size_t, std::size_t count, void* ru
 static std::size_t on_header(char* bytes, std::size_t, std::size_t count, void* running) {
   std::string_view line(bytes, count);
   auto& answer = static_cast<Running*>(running)->answer;
+  static_cast<const Running*>(running)->note_bytes();
   if (line.starts_with("HTTP/")) answer.headers.clear();  // what came before was "100 Continue"
   const auto colon = line.find(':');
   if (colon == line.npos) return count;
@@ -99,6 +106,7 @@ static std::size_t on_header(char* bytes, std::size_t, std::size_t count, void* 
 
 static std::size_t on_read(char* to, std::size_t, std::size_t room, void* running) {
   auto& self = *static_cast<Running*>(running);
+  self.note_bytes();
   const auto size = std::min(room, self.transfer.body.size() - self.sent);
   if (size > 0) std::memcpy(to, self.transfer.body.data() + self.sent, size);
   self.sent += size;
@@ -133,6 +141,7 @@ struct Http::Impl {
   std::unique_ptr<CURLM, FreeMulti> multi;
   std::map<Id, std::unique_ptr<Running>> running;
   Id next = 0;
+  Clock::time_point last_byte = Clock::now();
 
   explicit Impl(const HttpSettings& given) : settings(given) {
     begin_curl();
@@ -223,6 +232,7 @@ Http::~Http() = default;
 
 Http::Id Http::start(Transfer transfer) {
   auto one = std::make_unique<Running>();
+  one->last_byte = &impl_->last_byte;
   one->easy.reset(::curl_easy_init());
   if (!one->easy) throw std::bad_alloc();
   one->transfer = std::move(transfer);
@@ -241,6 +251,15 @@ void Http::move_on(double seconds) {
       ::curl_multi_poll(impl_->multi.get(), nullptr, 0, static_cast<int>(seconds * 1000), nullptr));
   check(::curl_multi_perform(impl_->multi.get(), &running));
   impl_->collect();
+}
+
+bool Http::has_ended(Id id) const {
+  const auto found = impl_->running.find(id);
+  return found == impl_->running.end() || found->second->has_ended;
+}
+
+double Http::silent_seconds() const {
+  return std::chrono::duration<double>(Clock::now() - impl_->last_byte).count();
 }
 
 Answer Http::wait(Id id) {

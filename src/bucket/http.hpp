@@ -65,6 +65,10 @@ class Http {
   void cancel(Id);
   /// Moves all transfers on for so long, or less.
   void move_on(double seconds);
+  /// Whether wait() would return at once.
+  bool has_ended(Id) const;
+  /// Since a byte of any transfer has come or gone.
+  double silent_seconds() const;
 
  private:
   struct Impl;

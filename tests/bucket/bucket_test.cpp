@@ -10,6 +10,8 @@
 
 #include <charconv>
 #include <deque>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -27,8 +29,9 @@ struct Reply {
   int status = 200;
   std::string headers = {};  // each with its line's end
   std::string body = {};
-  bool is_lost = false;     // the connection ends instead
-  std::size_t missing = 0;  // so many bytes of the body are not sent
+  bool is_lost = false;               // the connection ends instead
+  std::size_t missing = 0;            // so many bytes of the body are not sent
+  std::function<void()> before = {};  // is called first
 };
 
 // Takes one request after another, and answers with the next reply.
@@ -127,6 +130,7 @@ class Server {
       reply = std::move(replies_.front());
       replies_.pop_front();
     }
+    if (reply.before) reply.before();
     if (reply.is_lost) return false;
     const bool is_head = text.starts_with("HEAD");
     auto told = cat("HTTP/1.1 ", reply.status, " Words\r\n", reply.headers);
@@ -378,6 +382,25 @@ TEST(Bucket, ALongSilenceIsALineAtItsBeginningAndItsEnd) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_THAT(lines[0],
               test::Says(" answers 503 SlowDown; requests are tried again for up to 300"));
+  EXPECT_THAT(lines[1], test::Says(" answers again"));
+}
+
+// It takes a request, and says nothing until that is complained of.
+TEST(Bucket, AServerThatTakesARequestAndSaysNothingIsNamed) {
+  Server server;
+  std::promise<void> named;
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel, std::string_view line) {
+    lines.emplace_back(line);
+    if (lines.size() == 1) named.set_value();
+  });
+  server.will(
+      {.headers = "ETag: \"t\"\r\n", .body = "text", .before = [&] { named.get_future().wait(); }});
+  EXPECT_TRUE(server.bucket({.told_after_seconds = 0.01}).get("k"));
+  EXPECT_EQ(server.requests().size(), 1u);
+  set_log_sink({});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], test::Says(" does not answer: no byte has come or gone for "));
   EXPECT_THAT(lines[1], test::Says(" answers again"));
 }
 
