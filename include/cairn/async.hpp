@@ -16,8 +16,8 @@ namespace cairn {
 /// before it.
 enum class SaveStage {
   captured,  ///< the application may write its arrays again; with Until::released after release()
-  /// This rank's bytes are durable; when all ranks' are, a restart completes the save, other than
-  /// in an object store.
+  /// This rank's bytes are durable; when all ranks' are, a restart completes the save (in an
+  /// object store: see docs/object-stores.md).
   written,
   committed,  ///< it is a checkpoint, as after save()
   skipped,    ///< nothing was saved: WhenBusy::skip

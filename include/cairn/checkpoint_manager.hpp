@@ -57,9 +57,10 @@ class CheckpointManager {
 
   /// Copies the state and returns: the application may write its arrays again. Each rank then
   /// writes its bytes without the others. Once the bytes of all ranks are durable, a restart
-  /// completes the save, whatever happens to the job, other than in an object store. The next call
-  /// of the manager that saves, polls, waits or reads checkpoints commits it. Such a call waits for
-  /// the bytes, except poll, and except save_async, which does what AsyncOptions::when_busy says.
+  /// completes the save, whatever happens to the job (in an object store: see
+  /// docs/object-stores.md). The next call of the manager that saves, polls, waits or reads
+  /// checkpoints commits it. Such a call waits for the bytes, except poll, and except save_async,
+  /// which does what AsyncOptions::when_busy says.
   /// The checkpoint is then like any other. Errors in the state or the directory are thrown here,
   /// as by save(); later errors are in the handle and in the log, and a later call throws them. The
   /// destructor waits for the bytes and commits nothing: an error in the log names the save that
