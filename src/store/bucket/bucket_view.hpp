@@ -68,6 +68,7 @@ class BucketView : public io::FileSystemWrapper, public io::Viewed, public StepL
     return files_.steps_that_count(place);
   }
   io::Path damaged_list(const Location& place) override { return files_.damaged_list(place); }
+  std::string owner_of(const Location& place) override { return files_.owner_of(place); }
   std::vector<std::int64_t> steps_beside(const Location&) override;
   std::vector<commit::Naming> names_in(const io::Path& directory) override;
 

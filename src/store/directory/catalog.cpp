@@ -94,9 +94,8 @@ void take_contents(CatalogEntry& entry, const IndexFile& loaded,
   }
 }
 
-// All that the files of one step tell. What cannot be read becomes the entry's damage, so that one
-// bad step does not hide the others. Storage that does not answer tells nothing of the step, and a
-// restart must not go on from an older one: it is the caller's error.
+// All that the files of one step tell. What cannot be read is the entry's damage and hides no other
+// step; that storage does not answer is the caller's error, as a restart must take no older step.
 CatalogEntry look_at(io::FileSystem& files, const io::Path& directory, const commit::Naming& name,
                      std::int64_t step, const FoundSizes* sizes, const LostCheckpoint* lost) {
   CatalogEntry entry;
@@ -317,7 +316,8 @@ bool is_another(io::FileSystem& files, const io::Path& path, const io::FileId& t
   try {
     const auto now = files.status(path);
     return now && now->id != than;
-  } catch (const Error&) {  // it cannot be told
+  } catch (const Error& error) {  // it cannot be told
+    if (error.code() == Code::unavailable) throw;
     return false;
   }
 }
@@ -331,11 +331,9 @@ Doubt doubt_of(const Location& at, const std::vector<CatalogEntry>& entries) {
   for (const auto& entry : entries) {
     if (entry.damage.empty()) continue;
     const auto path = format_of(entry.format).main_file(at.prefix(entry.step));
-    if (is_gone(*at.files, path)) {
-      doubt.is_gone = true;
-    } else if (entry.file && is_another(*at.files, path, *entry.file)) {
-      doubt.is_replaced = true;
-    }
+    const bool gone = is_gone(*at.files, path);
+    doubt.is_gone |= gone;
+    doubt.is_replaced |= !gone && entry.file && is_another(*at.files, path, *entry.file);
   }
   return doubt;
 }
