@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cairn/error.hpp"
+#include "io/expect_error.hpp"
 #include "support/no_threads.hpp"
 #include "testing/memory.hpp"
 
@@ -27,7 +28,7 @@ TEST(Limited, WhatNoThreadWasFoundForIsNeverDone) {
       operation();
       ADD_FAILURE() << "a thread was started";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Code::unavailable) << error.what();
+      EXPECT_EQ(error.code(), Code::io) << error.what();
       EXPECT_NE(error.path(), "");
     }
   };
@@ -40,6 +41,20 @@ TEST(Limited, WhatNoThreadWasFoundForIsNeverDone) {
   const test::NoThreads none;
   files->rename("/run/c", "/run/d");
   EXPECT_EQ(text_of(*files, "/run/d"), "later");
+}
+
+TEST(Limited, WhatHasNotComeBackIsUnavailable) {
+  const auto disk = std::make_shared<MemoryFileSystem>();
+  const auto files = limited(disk, 1e6);
+  std::binary_semaphore answers(0);
+  disk->set_observer([&](const std::string&) {
+    files->give_up();
+    answers.acquire();
+  });
+  EXPECT_CAIRN_ERROR(files->create_directory("/run"), Code::unavailable, "cannot create directory");
+  EXPECT_CAIRN_ERROR(files->list("/"), Code::unavailable, "cannot list directory");
+  answers.release();
+  files->wait_until_back();
 }
 
 // A lock that is released while that thread is stuck is released when the thread comes back.
