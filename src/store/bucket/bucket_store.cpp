@@ -135,7 +135,7 @@ class BucketStore : public Store {
         log_(files_, BucketLog::path_of(place)),
         at_(place, files_, log_),
         put_new_{place_, files_, log_, at_, *this},
-        state_file_(place_, files_) {}
+        state_file_(place_, files_, log_) {}
 
   // -- whose it is, and what counts -----------------------------------------------------------
   bool take() override {

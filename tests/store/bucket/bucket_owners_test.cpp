@@ -140,9 +140,13 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
       first.join();
     }
     server->set_observer({});
+    // Before another owner brings it up to date.
+    const auto state_file = server->connect()->get("run/checkpoint").value().bytes;
     const auto found = look_at_bucket(server, ranks(), wrong, play().format);
     if (was_stopped && (had_opened || !was_saved)) {
       const auto step = play().second_step + (newest == 5 ? 100 : 0);
+      if (!state_file.starts_with(cat("model_checkpoint_path: \"ckpt-", step, "\"")))
+        wrong += " the state file is the first one's: " + state_file;
       if (!found.contains(step) || found.at(step) != newest)
         wrong += cat(" step ", step, " of the second is lost");
     }
