@@ -52,7 +52,7 @@ bool is_true(const pugi::xml_node& node) { return std::string_view(node.text().g
 
 // Gateways of Ceph leave the quotes out in some answers, and never in headers.
 std::string quoted(std::string tag) {
-  return tag.empty() || tag.ends_with('"') ? tag : cat('"', tag, '"');
+  return tag.empty() || tag.ends_with("\"") ? tag : cat("\"", tag, "\"");
 }
 
 }  // namespace
