@@ -78,6 +78,8 @@ std::optional<Soundness> BucketRecovery::complete_parts(const Candidate& candida
     SharedObjects::complete_left(files, candidate.uploads, candidate.paths);
     return std::nullopt;
   } catch (const Error& error) {
+    // A restart must not go on from an older step because a server is silent.
+    if (error.code() == Code::unavailable) throw;
     why = error.what();
     return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
   }

@@ -184,30 +184,33 @@ TEST_F(BucketWritten, StaysWhileItCannotBeRead) {
 
 // A server that does not answer some requests: no step is passed over for that.
 TEST_F(BucketWritten, IsRestoredOrTheServersSilenceIsTheError) {
-  const auto written = std::make_shared<BucketServer>();
-  save(options_in(written), Storage::automatic, false);
-  for (std::size_t at = 0;; ++at) {
-    const auto until = at + (at % 2 == 0 ? 1 : 12);
-    const auto server = written->after(written->changes().size());
-    std::atomic<std::size_t> requests = 0;
-    server->set_observer([&](const std::string& request, bool) {
-      const auto number = requests++;
-      if (number >= at && number < until) throw Error(Code::unavailable, "no answer", request);
-    });
-    try {
-      StoryJob job(serial_group(), options_in(server), 3);
-      const auto report = job.manager.restore_latest(job.state);
-      EXPECT_EQ(report ? report->step : -1, 20) << "request " << at;
-    } catch (const Error& error) {
-      EXPECT_TRUE(error.code() == Code::unavailable || error.code() == Code::durability_unknown)
-          << error.what();
+  for (const auto storage : {Storage::automatic, Storage::dense}) {
+    const auto written = std::make_shared<BucketServer>();
+    save(options_in(written), storage, false);
+    for (std::size_t at = 0;; ++at) {
+      SCOPED_TRACE(cat(storage == Storage::dense ? "dense, " : "", "request ", at));
+      const auto until = at + (at % 2 == 0 ? 1 : 12);
+      const auto server = written->after(written->changes().size());
+      std::atomic<std::size_t> requests = 0;
+      server->set_observer([&](const std::string& request, bool) {
+        const auto number = requests++;
+        if (number >= at && number < until) throw Error(Code::unavailable, "no answer", request);
+      });
+      try {
+        StoryJob job(serial_group(), options_in(server), 3);
+        const auto report = job.manager.restore_latest(job.state);
+        EXPECT_EQ(report ? report->step : -1, 20);
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.code() == Code::unavailable || error.code() == Code::durability_unknown)
+            << error.what();
+      }
+      server->set_observer({});
+      if (requests <= at) break;
+      std::string wrong;
+      EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}, {20, 2}}));
+      EXPECT_EQ(wrong, "");
+      ASSERT_FALSE(HasFailure()) << told_;
     }
-    server->set_observer({});
-    if (requests <= at) break;
-    std::string wrong;
-    EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}, {20, 2}})) << "request " << at;
-    EXPECT_EQ(wrong, "");
-    ASSERT_FALSE(HasFailure()) << told_;
   }
 }
 
