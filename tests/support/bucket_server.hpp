@@ -72,8 +72,11 @@ class BucketServer : public std::enable_shared_from_this<BucketServer> {
     contents_.uploads.at(upload).parts.at(number)[100] ^= 1;
   }
 
-  // What has happened.
-  const std::vector<Change>& changes() const { return changes_; }
+  /// What has happened so far.
+  std::vector<Change> changes() const {
+    const std::lock_guard guard(mutex_);
+    return changes_;
+  }
   /// The bucket after the first so many changes.
   std::shared_ptr<BucketServer> after(std::size_t changes) const;
   /// Carries out a request that was long under way.

@@ -153,7 +153,7 @@ class BucketCrash : public testing::TestWithParam<BucketStory> {
     };
     auto allowed = story().allowed;
     if (late == 0 && !story().written.empty()) {
-      const auto done = static_cast<std::size_t>(written_saves(recorded, stop));
+      const auto done = static_cast<std::size_t>(written_saves(recorded.changes(), stop));
       if (done > 0) allowed = {story().written.begin() + (done - 1), story().written.end()};
     }
     try {
@@ -186,7 +186,7 @@ TEST_P(BucketCrash, WithARequestThatArrivesLate) {
   const std::size_t step = all_states() ? 1 : sanitized ? 37 : 5;
   for (unsigned seed = 1; seed <= (all_states() ? 3 : 1); ++seed) {
     const auto [server, begin] = record(seed);
-    const auto& changes = server->changes();
+    const auto changes = server->changes();
     for (auto stop = begin; stop <= changes.size(); ++stop) {
       // Listings that are late hide from the next job what the crash has left.
       for (const std::size_t late : {0, 2, 50}) arrives_late(*server, stop, nullptr, 0, late);

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "store/commit/names.hpp"
 #include "support/bucket_server.hpp"
@@ -31,11 +32,11 @@ inline bool is_whole(const StoryJob& job) {
 
 /// How many saves in the background all of their writers have written, by the first so many
 /// changes.
-inline int written_saves(const BucketServer& server, std::size_t changes) {
+inline int written_saves(const std::vector<BucketServer::Change>& all, std::size_t changes) {
   std::map<std::string, int> records;  // by writer
   std::size_t writers = 0;
   for (std::size_t i = 0; i < changes; ++i) {
-    const auto& text = server.changes()[i].text;
+    const auto& text = all[i].text;
     const auto begin = text.find("/records.ckpt/"), of = text.find("-of-");
     if (!text.starts_with("put ") || begin == text.npos) continue;
     const auto slot = text.find('.', text.rfind('/'));
