@@ -114,9 +114,11 @@ class DraftFiles {
   virtual std::unique_ptr<io::File> make_or_open(int number) const = 0;
   /// Rank 0: begins data files that ranks write in parts. What tell() of rank 0 returns then must
   /// reach hear() on the others before they open one, and what theirs return that of rank 0 before
-  /// the commit. It is a list of bundle::PartUpload, which part records have, too.
+  /// the commit. It is a list of bundle::PartUpload.
   virtual void begin_parts(const std::vector<int>& numbers) = 0;
   virtual std::string tell() const = 0;
+  /// The same for this rank's part record, with PartUpload::ends.
+  virtual std::string tell_next_owner() const = 0;
   virtual void hear(std::string_view) = 0;
   /// Rank 0, before it opens its parts: what encloses those of all ranks. The first part is one of
   /// its own, and if it is the only one, the file was not begun. Only of a save whose format has

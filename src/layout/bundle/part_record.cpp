@@ -96,11 +96,17 @@ void put(const PartUpload& upload, pb::PartUpload* out) {
     to->set_tag(tag);
   }
   out->set_last(upload.last);
+  if (!upload.ends) return;
+  out->mutable_ends()->set_tail_offset(upload.ends->tail_offset);
+  out->mutable_ends()->set_tail(upload.ends->tail);
+  out->mutable_ends()->set_held(upload.ends->held);
 }
 
 PartUpload get(const pb::PartUpload& in) {
   PartUpload upload{in.file(), in.key(), in.id(), in.checks(), in.mark(), {}, in.last()};
   for (const auto& one : in.tags()) upload.tags[one.number()] = one.tag();
+  if (!in.has_ends()) return upload;
+  upload.ends = {in.ends().tail_offset(), in.ends().tail(), in.ends().held()};
   return upload;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,13 @@
 
 namespace cairn::bundle {
 
+/// What is not sent before the commit.
+struct PartEnds {
+  std::int64_t tail_offset = 0;
+  std::string tail = {};
+  std::string held = {};  ///< all before the tail, if there is no upload
+};
+
 /// What a rank knows of an object that several ranks send in parts, and that is not complete yet.
 struct PartUpload {
   int file = 0;  ///< the number of the data file
@@ -21,6 +29,7 @@ struct PartUpload {
   std::string mark = {};
   std::map<int, std::string> tags = {};  ///< of the parts that this rank has sent, by their numbers
   int last = 0;                          ///< the number of the last part, if this rank has sent it
+  std::optional<PartEnds> ends = {};     ///< rank 0, of an object that is a checkpoint as a whole
 };
 
 struct PartRecord {

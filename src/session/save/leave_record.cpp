@@ -49,7 +49,7 @@ void leave_record(const Job& job, const Draft& draft, const CheckpointMeta& meta
   record.parts = layout.writers;
   record.num_files = draft.num_files();
   record.meta = meta;
-  const auto told = draft.tell();
+  const auto told = draft.files().tell_next_owner();
   record.uploads = unpack_all<bundle::PartUpload>(told);
   const auto each = [&](const auto& take) {
     for (const auto& entry : entries.each()) take(entry);

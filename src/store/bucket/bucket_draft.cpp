@@ -80,7 +80,8 @@ class BucketDraft : public DraftFiles {
     for (const auto number : numbers) objects[number] = path(number);
     shared_->begin(objects, format_.has_data_files() ? "" : commit::uuid_text(uuid_));
   }
-  std::string tell() const override { return shared_->tell(); }
+  std::string tell() const override { return shared_->tell(false); }
+  std::string tell_next_owner() const override { return shared_->tell(true); }
   void hear(std::string_view told) override { shared_->hear(told); }
   void enclose(FileEnds ends) override { shared_->enclose(0, path(0), std::move(ends)); }
   std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart> parts) const override {
@@ -97,15 +98,14 @@ class BucketDraft : public DraftFiles {
   int count_with(int data_files) const override { return data_files + 1; }
   void set_num_files(int count) override { count_ = count; }
   void record(int writer, int writers, std::string_view bytes) const override {
-    if (!may_be_completed() || std::ssize(bytes) > most_record_bytes) return;
+    if (!leaves_records_ || std::ssize(bytes) > most_record_bytes) return;
     const auto path = records_ / record_name(slot_, writer, writers);
     bucket_.client()->put(BucketFiles::key_of(path), std::as_bytes(std::span(bytes)));
   }
   const char* left_behind() const override {
-    return may_be_completed() ? "completes it, if the bytes of all ranks were written"
-                              : "removes it";
+    return leaves_records_ ? "completes it, if the bytes of all ranks were written" : "removes it";
   }
-  bool may_be_completed() const { return leaves_records_ && format_.has_data_files(); }
+  bool may_be_completed() const { return leaves_records_; }
   void wrote(int, commit::WrittenBlocks) const override {}  // an object is never written over
   void committed() const override {}
   bool names_data() const override { return false; }

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "cairn/log.hpp"
 #include "layout/bundle/part_record.hpp"
+#include "store/contents/format.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -78,10 +79,16 @@ std::vector<Candidate> find_written(const Location& place, BucketFiles& files, c
   }
   for (const auto& [uuid, records] : by_save) try {
       commit::Transaction save{place.directory, place.naming, records.front().meta.step, uuid};
+      const bool is_one_object = std::ranges::any_of(records, [](const auto& record) {
+        return std::ranges::any_of(record.uploads, [](auto& one) { return one.ends.has_value(); });
+      });
+      const auto& format = format_of(is_one_object ? Format::hdf5 : Format::bundle);
+      format.shape(save, 0);
       auto candidate = join_records(std::move(save), records);
       if (candidate.meta.sequence <= last) continue;
       for (int file = 0; file < candidate.data_files; ++file) {
-        candidate.paths.push_back(candidate.save.data(file).string());
+        candidate.paths.push_back(
+            format.data_file(candidate.save.prefix(), file, candidate.save.num_files).string());
       }
       found.push_back(std::move(candidate));
     } catch (const Error& error) {

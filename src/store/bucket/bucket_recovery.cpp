@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,9 @@
 #include "cairn/log.hpp"
 #include "group/collectives.hpp"
 #include "store/bucket/bucket_records.hpp"
+#include "store/bucket/put_new.hpp"
 #include "store/bucket/shared_objects.hpp"
+#include "store/contents/seal.hpp"
 #include "store/directory/catalog.hpp"
 
 namespace cairn {
@@ -75,14 +78,63 @@ std::optional<Soundness> BucketRecovery::complete_parts(const Candidate& candida
   if (candidate.uploads.empty()) return std::nullopt;
   if (read_only) return Soundness::whole;  // as far as is known
   try {
-    SharedObjects::complete_left(files, candidate.uploads, candidate.paths);
+    if (candidate.is_one_object()) {
+      complete_object(candidate);
+    } else {
+      SharedObjects::complete_left(files, candidate.uploads, candidate.paths);
+    }
     return std::nullopt;
   } catch (const Error& error) {
     // A restart must not go on from an older step because a server is silent.
-    if (error.code() == Code::unavailable) throw;
+    if (error.code() == Code::unavailable || error.code() == Code::busy) throw;
     why = error.what();
     return error.code() == Code::data_loss ? Soundness::damaged : Soundness::unreadable;
   }
+}
+
+// Rank 0. Makes the object of a checkpoint that is one. It does not count yet. The former owner may
+// still do the same, so what is there may be this save's; of its parts only the tail may differ.
+void BucketRecovery::complete_object(const Candidate& candidate) const {
+  if (candidate.paths.size() != 1) throw Error(Code::data_loss, "its records name no object");
+  const auto& path = candidate.paths.front();
+  const auto key = BucketFiles::key_of(path);
+  SharedObjects left(files);
+  left.take_left(candidate.uploads, path);
+  const auto read = [&](std::int64_t at, auto bytes) { left.read_tail(at, bytes); };
+  left.write_tail(seal_hdf5(read, candidate.tensors, &candidate.meta));
+  auto client = files.client();
+  std::optional<Error> failed;
+  constexpr int most_tries = 3;
+  for (int tries = 0;; ++tries) {
+    if (const auto there = client->look(key)) {
+      if (there->mark == candidate.save.uuid) return;
+      log.require_own();
+      if (!log.is_dead(there->mark)) throw in_the_way(place, candidate.save.step);
+      client->remove(key, there->tag);
+    }
+    if (tries == most_tries) break;
+    try {
+      left.send_tail();
+      if (left.complete_enclosed(bucket::Condition::absent(), candidate.save.uuid)) return;
+    } catch (const Error& error) {
+      if (error.code() == Code::unavailable) throw;
+      failed = error;
+    }
+  }
+  if (failed && failed->code() != Code::data_loss && failed->code() != Code::internal) {
+    throw Error(*failed);
+  }
+  throw Error(Code::data_loss, cat("the upload of ", key, " is gone"), failed ? failed->what() : "")
+      .at(key);
+}
+
+// Rank 0. The object is there, and whole.
+void BucketRecovery::commit_object(const Candidate& candidate) const {
+  const auto& [step, uuid] = std::tie(candidate.save.step, candidate.save.uuid);
+  const auto there = files.client()->look(BucketFiles::key_of(candidate.paths.front()));
+  if (!there || there->mark != uuid) throw in_the_way(place, step);
+  log.commit(step, uuid);
+  at.has_index(step, BucketFiles::number_of(there->tag));
 }
 
 // The ranks share the reading.
@@ -119,7 +171,7 @@ void BucketRecovery::complete_written(const Readers& readers, const std::vector<
                                                             : ": all its bytes were sent")};
       if (read_only) return found.completed.push_back(done);
       try {
-        complete(candidate);
+        candidate.is_one_object() ? commit_object(candidate) : complete(candidate);
       } catch (const Error& error) {  // somebody has brought an index of this step
         if (error.code() != Code::already_exists) throw;
         undecided.insert(step);

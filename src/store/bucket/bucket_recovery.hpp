@@ -25,7 +25,7 @@ struct BucketRecovery {
   const BucketPlace& at;  ///< rank 0
   bool read_only = false;
   std::function<void()> check_owner;               ///< rank 0
-  std::function<void(const Candidate&)> complete;  ///< rank 0
+  std::function<void(const Candidate&)> complete;  ///< rank 0, of a bundle
 
   /// Collective. Takes the log: from then on no former owner commits. A reader only tells what an
   /// owner would do.
@@ -36,6 +36,8 @@ struct BucketRecovery {
   void complete_written(const Readers&, const std::vector<Candidate>&,
                         std::set<std::int64_t>& undecided, Recovered&);
   std::optional<Soundness> complete_parts(const Candidate&, std::string& why) const;
+  void complete_object(const Candidate&) const;
+  void commit_object(const Candidate&) const;
   void remove_debris(BucketPlace::Debris, const std::set<std::int64_t>& undecided, bool has_records,
                      Recovered&) const;
 };

@@ -4,7 +4,6 @@
 #include "cairn/error.hpp"
 
 namespace cairn {
-namespace {
 
 Error in_the_way(const Location& place, std::int64_t step) {
   const auto prefix = place.prefix(step).string();
@@ -15,8 +14,6 @@ Error in_the_way(const Location& place, std::int64_t step) {
                    " --overwrite makes it count; or remove it."))
       .at(prefix);
 }
-
-}  // namespace
 
 std::string PutNew::operator()(const Draft& draft, const io::Path& path, const Put& put) const {
   const auto key = BucketFiles::key_of(path);

@@ -1,10 +1,12 @@
 #pragma once
 /// How an owner puts an object of its save.
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "bucket/requests.hpp"
+#include "cairn/error.hpp"
 #include "store/bucket/bucket_files.hpp"
 #include "store/bucket/bucket_log.hpp"
 #include "store/bucket/bucket_place.hpp"
@@ -12,6 +14,9 @@
 #include "store/location.hpp"
 
 namespace cairn {
+
+/// Somebody has put a checkpoint of this step, which does not count.
+Error in_the_way(const Location&, std::int64_t step);
 
 /// Rank 0's thread that commits. What it is made of outlives it.
 struct PutNew {

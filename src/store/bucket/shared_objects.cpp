@@ -142,19 +142,30 @@ void SharedObjects::enclose(int number, const io::Path& path, FileEnds ends) {
   one.ends = std::move(ends);
 }
 
-std::string SharedObjects::tell() const {
+std::string SharedObjects::tell(bool to_next_owner) const {
   const MutexLock guard(mutex_);
   std::string told;
   for (const auto& [number, one] : all_) {
     const auto& [key, id, checks, mark] = one.upload;
-    pack_into(told, bundle::PartUpload{number, key, id, checks, mark, one.tags, one.last});
+    bundle::PartUpload upload{number, key, id, checks, mark, one.tags, one.last};
+    if (to_next_owner && one.ends) {
+      upload.key = BucketFiles::key_of(one.path);
+      upload.ends = {one.ends->tail_offset, one.ends->tail, {}};
+      if (one.held) {
+        const auto* held = reinterpret_cast<const char*>(one.held->data());
+        upload.ends->held.assign(held, one.held->size());
+      } else if (id.empty()) {
+        upload.ends->held = one.ends->head;
+      }
+    }
+    pack_into(told, upload);
   }
   return told;
 }
 
 void SharedObjects::hear(std::string_view told) {
   const MutexLock guard(mutex_);
-  for (const auto& [number, key, id, checks, mark, tags, last] :
+  for (const auto& [number, key, id, checks, mark, tags, last, ends] :
        unpack_each<bundle::PartUpload>(told)) {
     auto& one = all_[number];
     if (one.upload.id.empty()) one.upload = {key, id, checks, mark};
@@ -198,16 +209,19 @@ SharedObjects::One& SharedObjects::enclosed() {
 
 void SharedObjects::read_tail(std::int64_t offset, std::span<std::byte> bytes) {
   const MutexLock guard(mutex_);
-  const auto& ends = enclosed().ends.value();
-  const auto at = static_cast<std::size_t>(offset - ends.tail_offset);
-  std::memcpy(bytes.data(), std::as_bytes(std::span(ends.tail)).subspan(at, bytes.size()).data(),
-              bytes.size());
+  const auto& [head, tail_offset, tail] = enclosed().ends.value();
+  const auto at = offset - tail_offset;
+  if (at < 0 || at > std::ssize(tail) || std::ssize(bytes) > std::ssize(tail) - at) {
+    throw Error(Code::data_loss, cat("its tail does not have byte ", offset));
+  }
+  std::memcpy(bytes.data(), tail.data() + at, bytes.size());
 }
 
 void SharedObjects::write_tail(const std::vector<commit::Patch>& patches) {
   const MutexLock guard(mutex_);
   auto& [head, tail_offset, tail] = enclosed().ends.value();
   for (const auto& patch : patches) {
+    if (patch.offset < tail_offset) throw Error(Code::data_loss, "its table is not in its tail");
     const auto at = static_cast<std::size_t>(patch.offset - tail_offset);
     tail.resize(std::max(tail.size(), at + patch.bytes.size()));
     tail.replace(at, patch.bytes.size(), patch.bytes);
@@ -234,6 +248,7 @@ void SharedObjects::send_tail() {
     bytes.insert(bytes.end(), tail.begin(), tail.end());
     return;
   }
+  one.tags.erase(one.last + 1);
   require_all(one);
   auto client = files_.client();
   const auto sent = client->start_part(one.upload, one.last + 1, tail, crc32c(tail));
@@ -285,6 +300,20 @@ void SharedObjects::complete_left(BucketFiles& files,
       if (error.code() != Code::data_loss && error.code() != Code::internal) throw;
       throw Error(Code::data_loss, cat("the upload of ", key, " is gone"), error.what()).at(key);
     }
+  }
+}
+
+void SharedObjects::take_left(const std::vector<bundle::PartUpload>& uploads,
+                              const io::Path& path) {
+  hear(pack_each(uploads));
+  for (const auto& upload : uploads) {
+    if (upload.key != BucketFiles::key_of(path) && !upload.key.empty()) {
+      throw Error(Code::data_loss, cat("its records speak of ", upload.key)).at(upload.key);
+    }
+    if (!upload.ends) continue;
+    enclose(upload.file, path, {"", upload.ends->tail_offset, upload.ends->tail});
+    const auto held = std::as_bytes(std::span(upload.ends->held));
+    if (upload.id.empty()) hold(upload.file, {held.begin(), held.end()});
   }
 }
 

@@ -27,8 +27,8 @@ class SharedObjects {
 
   /// Rank 0. If it throws, nothing stays begun. `mark`: of the objects (Requests::put).
   void begin(const std::map<int, io::Path>& objects, const std::string& mark);
-  // See DraftFiles.
-  std::string tell() const;
+  // See DraftFiles. `to_next_owner`: what only a record needs, too.
+  std::string tell(bool to_next_owner) const;
   void hear(std::string_view);
   /// See DraftFiles, of this object, which need not be begun.
   void enclose(int number, const io::Path&, FileEnds);
@@ -41,9 +41,12 @@ class SharedObjects {
   /// need not be of this save. Throws data_loss if something can never be complete.
   static void complete_left(BucketFiles&, const std::vector<bundle::PartUpload>&,
                             const std::vector<std::string>& paths);
-  /// Rank 0, of the object that is enclosed: reads its tail, writes there, sends it once, and makes
-  /// the object. complete_enclosed() returns what Requests::put() does, and may be called again if
-  /// that is nothing.
+  /// The same of an object that is a checkpoint as a whole: takes what is enclosed, for what
+  /// follows.
+  void take_left(const std::vector<bundle::PartUpload>&, const io::Path&);
+  /// Rank 0, of the object that is enclosed: reads its tail, writes there, sends it, and makes the
+  /// object. complete_enclosed() returns what Requests::put() does. send_tail() and it may be
+  /// called again if that is nothing, or after an error.
   void read_tail(std::int64_t offset, std::span<std::byte>);
   void write_tail(const std::vector<commit::Patch>&);
   void send_tail();

@@ -1,5 +1,6 @@
 #pragma once
 /// Saves whose job died before their commit: which are whole.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +24,10 @@ struct Candidate {
   std::vector<std::string> paths;     ///< of the data files, where they are now
   int data_files = 0;
   std::vector<bundle::PartUpload> uploads = {};  ///< of data files that are not complete yet
+  /// Whether one of these is the checkpoint as a whole.
+  bool is_one_object() const {
+    return std::ranges::any_of(uploads, [](const auto& one) { return one.ends.has_value(); });
+  }
 };
 
 /// Saves that are not completed.

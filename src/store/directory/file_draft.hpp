@@ -42,6 +42,7 @@ class FileDraft final : public DraftFiles {
   // Ranks write where they like.
   void begin_parts(const std::vector<int>&) override {}
   std::string tell() const override { return ""; }
+  std::string tell_next_owner() const override { return ""; }
   void hear(std::string_view) override {}
   void enclose(FileEnds) override {}
   std::unique_ptr<io::File> open_parts(int number, std::vector<FilePart>) const override {

@@ -64,7 +64,7 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     }
     if (play().written) {
       run_threads(ranks(), [&](std::shared_ptr<Group> group) {
-        StoryJob died(group, options_in(server), ranks(), Storage::dense);
+        StoryJob died(group, options_in(server, 0, play().format), ranks(), Storage::dense);
         died.async = true;
         died.save(15, 4);
       });
@@ -113,7 +113,7 @@ class BucketOwners : public testing::TestWithParam<std::tuple<BucketPlay, int, b
     const bool was_stopped = is_stopped, had_opened = has_opened, had_saved = was_saved;
     // By all ranks, and nothing has failed.
     const auto changes = server->changes();  // the first owner's other ranks may go on
-    const bool was_written = play().format == Format::bundle && !play().fails && !play().late &&
+    const bool was_written = !play().fails && !play().late &&
                              written_saves(changes, changes.size()) > (play().written ? 1 : 0);
     std::string wrong;
     std::int64_t newest = 0;
@@ -205,6 +205,8 @@ std::vector<BucketPlay> plays() {
   all.push_back({"written", 20, 30, 3});
   all.back().written = true;
   all.push_back({"written_async", 20, 20, 3, 0, true, Storage::dense});
+  all.back().written = true;
+  all.push_back({"hdf5_written_async", 20, 20, 3, 0, true, {}, false, false, false, Format::hdf5});
   all.back().written = true;
   if (!hdf5::available()) std::erase_if(all, [](auto& one) { return one.format == Format::hdf5; });
   return all;

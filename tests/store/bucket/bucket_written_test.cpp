@@ -101,54 +101,136 @@ TEST_F(BucketWritten, IsCompletedIfRanksShareObjects) {
   EXPECT_THAT(told_, test::Says("completed the save of step 20"));
 }
 
-TEST_F(BucketWritten, IsRemovedIfAnUploadIsGone) {
-  save(options_in(server_), Storage::dense, false);
-  const auto client = server_->connect();
-  for (const auto& one : client->uploads("run/")) client->abort(one);
-  EXPECT_EQ(found(), (Steps{{10, 1}}));
-  EXPECT_THAT(told_, test::Says("the upload of run/ckpt-20.data-"));
-  EXPECT_THAT(server_->connect()->list("run/.cairn/records.ckpt/", "").objects, testing::IsEmpty());
+// Its tail is in the record of rank 0; if no part of it is large enough for an upload, all of it.
+TEST_F(BucketWritten, IsCompletedIfItIsOneObject) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  for (const auto part_bytes : {8192, 1 << 20}) {
+    SCOPED_TRACE(part_bytes);
+    const auto server = std::make_shared<BucketServer>();
+    auto options = options_in(server, 0, Format::hdf5);
+    options.write.file_system = server->files(part_bytes);
+    save(options, Storage::automatic, false);
+    ASSERT_EQ(server->connect()->uploads("run/").size(), part_bytes == 8192 ? 1u : 0u);
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong, Format::bundle), (Steps{{10, 1}, {20, 2}}));
+    EXPECT_EQ(wrong, "");
+    EXPECT_THAT(std::exchange(told_, {}), test::Says("completed the save of step 20"));
+    EXPECT_THAT(server->connect()->list("run/.cairn/records.ckpt/", "").objects,
+                testing::IsEmpty());
+  }
 }
 
-// Whether the completion has taken place is not known.
-TEST_F(BucketWritten, StaysWhileItsPartsCannotBeCompleted) {
-  for (const bool is_done : {false, true}) {
+TEST_F(BucketWritten, IsCompletedIfItIsOneObjectWithoutElements) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  std::string name = "one";
+  State state;
+  state.add("name", name);
+  {
+    CheckpointManager manager(serial_group(), "/run", options_in(server_, 0, Format::hdf5));
+    manager.save_async(20, state);
+  }
+  name = "";
+  CheckpointManager manager(serial_group(), "/run", options_in(server_));
+  EXPECT_EQ(manager.restore_latest(state).value().step, 20);
+  EXPECT_EQ(name, "one");
+}
+
+// Saves whose bytes lie in an upload.
+struct Sent {
+  Format format = Format::bundle;
+  Storage storage = Storage::dense;
+  const char* name = "run/ckpt-20.data-";
+};
+std::vector<Sent> sent_saves() {
+  std::vector<Sent> all = {{}};
+  if (hdf5::available()) all.push_back({Format::hdf5, Storage::automatic, "run/ckpt-20.h5"});
+  return all;
+}
+
+TEST_F(BucketWritten, IsRemovedIfAnUploadIsGone) {
+  for (const auto& one : sent_saves()) {
+    SCOPED_TRACE(one.name);
     const auto server = std::make_shared<BucketServer>();
-    save(options_in(server), Storage::dense, false);
-    const auto fail = [](const std::string& request) {
-      if (request.starts_with("complete ")) throw Error(Code::io, "no connection");
-    };
-    if (is_done) {
-      server->set_answer_observer(fail);
-    } else {
-      server->set_observer([=](const std::string& request, bool) { fail(request); });
-    }
-    {
-      StoryJob job(serial_group(), options_in(server), 3);
-      EXPECT_EQ(job.manager.restore_latest(job.state).value().step, is_done ? 20 : 10);
-    }
+    save(options_in(server, 0, one.format), one.storage, false);
+    const auto client = server->connect();
+    for (const auto& upload : client->uploads("run/")) client->abort(upload);
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}}));
+    EXPECT_EQ(wrong, "");
+    EXPECT_THAT(told_, test::Says(cat("the upload of ", one.name)));
+    EXPECT_THAT(client->list("run/.cairn/records.ckpt/", "").objects, testing::IsEmpty());
+  }
+}
+
+// What was made of its parts, and does not count, is completed by the next owner but one.
+TEST_F(BucketWritten, IsCompletedAfterAnOwnerThatDied) {
+  for (const auto& one : sent_saves()) {
+    SCOPED_TRACE(one.name);
+    const auto server = std::make_shared<BucketServer>();
+    save(options_in(server, 0, one.format), one.storage, false);
+    bool is_complete = false;
+    server->set_observer([&](const std::string& request, bool changes) {
+      if (is_complete && changes) throw Error(Code::unavailable, "no answer");
+      is_complete |= request.starts_with("complete ");
+    });
+    EXPECT_CAIRN_ERROR(StoryJob(serial_group(), options_in(server), 3), Code::unavailable,
+                       "no answer");
     server->set_observer({});
-    server->set_answer_observer({});
+    EXPECT_TRUE(is_complete);
+    EXPECT_THAT(server->connect()->uploads("run/"), testing::IsEmpty());
     std::string wrong;
     EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}, {20, 2}}));
     EXPECT_EQ(wrong, "");
   }
 }
 
+// Whether the completion has taken place is not known.
+TEST_F(BucketWritten, StaysWhileItsPartsCannotBeCompleted) {
+  for (const auto& one : sent_saves())
+    for (const bool is_done : {false, true}) {
+      const auto server = std::make_shared<BucketServer>();
+      save(options_in(server, 0, one.format), one.storage, false);
+      const auto fail = [](const std::string& request) {
+        if (request.starts_with("complete ")) throw Error(Code::io, "no connection");
+      };
+      if (is_done) {
+        server->set_answer_observer(fail);
+      } else {
+        server->set_observer([=](const std::string& request, bool) { fail(request); });
+      }
+      {
+        StoryJob job(serial_group(), options_in(server), 3);
+        EXPECT_EQ(job.manager.restore_latest(job.state).value().step, is_done ? 20 : 10);
+      }
+      server->set_observer({});
+      server->set_answer_observer({});
+      std::string wrong;
+      EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}, {20, 2}}));
+      EXPECT_EQ(wrong, "");
+    }
+}
+
 TEST_F(BucketWritten, IsNotCompletedIfAPartIsDamaged) {
-  bool is_next = false;
-  server_->set_observer([&](const std::string& request, bool) {
-    is_next |= request.starts_with("part 2 of run/ckpt-20.");
-  });
-  save(options_in(server_), Storage::dense, false);
-  ASSERT_TRUE(is_next);
-  server_->set_observer({});
-  for (const auto& one : server_->connect()->uploads("run/")) {
-    server_->damage_part(one.id, 2);
+  for (const auto& one : sent_saves()) {
+    SCOPED_TRACE(one.name);
+    const auto server = std::make_shared<BucketServer>();
+    bool is_next = false;
+    server->set_observer([&](const std::string& request, bool) {
+      is_next |= request.starts_with("part 2 of run/ckpt-20.");
+    });
+    save(options_in(server, 0, one.format), one.storage, false);
+    ASSERT_TRUE(is_next);
+    server->set_observer({});
+    for (const auto& upload : server->connect()->uploads("run/")) {
+      server->damage_part(upload.id, 2);
+    }
+    std::string wrong;
+    EXPECT_EQ(look_at_bucket(server, 3, wrong), (Steps{{10, 1}}));
+    EXPECT_EQ(wrong, "");
+    EXPECT_THAT(std::exchange(told_, {}),
+                test::Says("a save of step 20, which was written but not committed, is not "
+                           "completed: "));
   }
-  EXPECT_EQ(found(), (Steps{{10, 1}}));
-  EXPECT_THAT(told_, test::Says("a save of step 20, which was written but not committed, is not "
-                                "completed: "));
 }
 
 TEST_F(BucketWritten, IsNotCompletedIfDamaged) {
@@ -184,11 +266,13 @@ TEST_F(BucketWritten, StaysWhileItCannotBeRead) {
 
 // A server that does not answer some requests: no step is passed over for that.
 TEST_F(BucketWritten, IsRestoredOrTheServersSilenceIsTheError) {
-  for (const auto storage : {Storage::automatic, Storage::dense}) {
+  auto all = sent_saves();
+  all.push_back({Format::bundle, Storage::automatic, "plain"});
+  for (const auto& one : all) {
     const auto written = std::make_shared<BucketServer>();
-    save(options_in(written), storage, false);
+    save(options_in(written, 0, one.format), one.storage, false);
     for (std::size_t at = 0;; ++at) {
-      SCOPED_TRACE(cat(storage == Storage::dense ? "dense, " : "", "request ", at));
+      SCOPED_TRACE(cat(one.name, ", request ", at));
       const auto until = at + (at % 2 == 0 ? 1 : 12);
       const auto server = written->after(written->changes().size());
       std::atomic<std::size_t> requests = 0;
@@ -229,6 +313,18 @@ TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
   StoryJob job(serial_group(), options_in(server_), 3);
   EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
   EXPECT_THAT(told_, test::Says("step 20 is in /run, and does not count"));
+}
+
+TEST_F(BucketWritten, AsOneObjectGivesWayToWhatSomebodyHasBrought) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  save(options_in(server_, 0, Format::hdf5), Storage::automatic, false);
+  const auto client = server_->connect();
+  const auto bytes = client->get("run/ckpt-10.h5")->bytes;
+  client->put("run/ckpt-20.h5", std::as_bytes(std::span(bytes)));
+  StoryJob job(serial_group(), options_in(server_, 0, Format::hdf5), 3);
+  EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
+  EXPECT_THAT(told_, test::Says("step 20 is in /run, and does not count"));
+  EXPECT_EQ(client->get("run/ckpt-20.h5")->bytes, bytes);
 }
 
 TEST_F(BucketWritten, IsNotCompletedIfItHasFailed) {
