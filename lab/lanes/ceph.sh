@@ -9,7 +9,7 @@ mkdir -p "$work"
 if [ -n "$fresh" ]; then rm -rf "$work/build" "$work/venv"; fi
 make_venv "$interop_requirements" "$work/venv" "$work/pip.log" || skip "boto3 does not come from PyPI (see $work/pip.log)"
 build=${bin:+$bin/..}
-if [ -z "$bin" ]; then
+if [ -z "$bin$bench" ]; then
   . "$root/lab/lanes/build.sh"
   build=$work/build bin=$work/build/bin
   leave_build_of_another_tree "$build"
@@ -22,9 +22,10 @@ title "$(ceph-mon --version | sed 's/ (.*) / /')"
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 OMPI_MCA_mpi_yield_when_idle=1 TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0 PYTHONPATH=$root/lab/campaigns nice "$work/venv/bin/python" -B \
-  "$root/lab/lanes/ceph.py" "$place" "$bin" | tee "$work/run.log"
+  "$root/lab/lanes/ceph.py" "$place" "$bin" ${bench:+"$bench"} | tee "$work/run.log"
 status=${PIPESTATUS[0]}
 [ "$status" -ne 77 ] || skip "$(tail -n 1 "$work/run.log")"
+[ -z "$bench" ] || exit "$status"
 record --build "$build" "ran=$(sed -n 's/^ran: //p' "$work/run.log")" \
   "passed=$(grep -c '^right: ' "$work/run.log")" "failed=$(grep -c '^WRONG: ' "$work/run.log")"
 exit "$status"
