@@ -171,6 +171,7 @@ TEST(RequestsOfASaveAsHdf5, ArePartsOfOneObject) {
       parts += mine;
       EXPECT_EQ(take(cat("begin run/ckpt-", saves, ".h5")), rank == 0) << text;
       EXPECT_EQ(take(cat("complete run/ckpt-", saves, ".h5")), rank == 0) << text;
+      EXPECT_EQ(take("put run/.cairn/records.ckpt/"), async) << text;
       EXPECT_EQ(take("put run/checkpoint"), rank == 0) << text;
       EXPECT_EQ(take("delete run/ckpt-"), rank == 0) << text;
       EXPECT_LE(rest.size(), rank == 0 ? 6u : 0u) << text;
