@@ -13,8 +13,8 @@
 namespace cairn::bucket {
 namespace {
 
-Error not_s3(const std::string& reason) {
-  return Error(Code::io, "the endpoint's answer is none of S3's", reason,
+Error not_s3(const std::string& reason, Code code = Code::io) {
+  return Error(code, "the endpoint's answer is none of S3's", reason,
                "Is AWS_ENDPOINT_URL the address of an object store?");
 }
 
@@ -175,7 +175,10 @@ Error error_of(const Answer& answer, const Endpoint& endpoint, const Request& re
   if (status == 501 || told.code == "NotImplemented") {
     return Error(Code::unsupported, cat(endpoint.host, " cannot do what Cairn asks"), words);
   }
-  if (answer.header("content-type").starts_with("text/html")) return not_s3(cat(words, ", HTML"));
+  if (answer.header("content-type").starts_with("text/html")) {
+    // Something before the server may say in its place that it is away.
+    return not_s3(cat(words, ", HTML"), may_help_to_repeat(answer) ? Code::unavailable : Code::io);
+  }
   return without_success(answer, endpoint, words);
 }
 

@@ -171,6 +171,10 @@ TEST(Bucket, ErrorsSayTheWayOut) {
                      Code::data_loss, "is gone");
   server.will({.status = 400, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
+  for (int i = 0; i < 4; ++i) {
+    server.will({.status = 502, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
+  }
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "none of S3's");
   server.will({.body = "<html><p></html>"});
   EXPECT_CAIRN_ERROR(bucket.list("k", ""), Code::io, "none of S3's");
   server.will(error(501, "NotImplemented"));
