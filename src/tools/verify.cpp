@@ -125,9 +125,9 @@ bool Verifier::load() {
     contents_ = parse_contents(loaded_, prefix_.path());
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
-    report_.changed = error.code() == Code::not_found;
-    const auto index = commit::index_path(prefix_.path()).string();
-    const auto path = error.path().empty() ? index : error.path();
+    report_.changed = error.code() == Code::not_found || (damage && replaced_meanwhile());
+    auto path = error.path();
+    if (path.empty()) path = commit::index_path(prefix_.path()).string();
     std::string what = error.what();
     const bool may_add = damage && what.find("--repair") == what.npos && has_spare();
     if (may_add) what += cat(" Or: ", index_way_out(prefix_.path()));
@@ -367,7 +367,6 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
 
 // Returns whether the owner has removed or overwritten the checkpoint while it was read.
 bool Verifier::replaced_meanwhile() {
-  if (report_.verdict() != Verdict::damaged) return false;
   try {
     return load_index(prefix_, Graph::skip, format_).bytes != loaded_.bytes;
   } catch (const Error& error) {
@@ -431,7 +430,8 @@ Verification Verifier::run() {
     }
   }
   for (auto& [file, in_file] : ranges) read_data_file(file, in_file);
-  if (report_.changed = replaced_meanwhile(); report_.changed) {
+  if (report_.verdict() == Verdict::damaged && replaced_meanwhile()) {
+    report_.changed = true;
     report_.findings.clear();
     add(Kind::unknown, "it was removed or replaced while it was read").file =
         commit::index_path(prefix_.path()).string();

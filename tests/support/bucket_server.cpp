@@ -99,10 +99,11 @@ class Connection : public bucket::Requests {
     server_->observe("read " + key, false);
     const auto found = find(key);
     if (!found) {
-      errors_.emplace(++pending_, Error(Code::not_found, cat("there is no object ", key)));
+      errors_.emplace(++pending_, Error(Code::not_found, cat("there is no object ", key)).at(key));
     } else if ((!tag.empty() && found->tag != tag) ||
                offset + std::ssize(into) > std::ssize(found->bytes)) {
-      errors_.emplace(++pending_, Error(Code::data_loss, cat("object ", key, " is another one")));
+      errors_.emplace(++pending_,
+                      Error(Code::data_loss, cat("object ", key, " is another one")).at(key));
     } else {
       ++pending_;
       std::memcpy(into.data(), found->bytes.data() + offset, into.size());

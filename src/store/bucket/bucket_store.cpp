@@ -390,13 +390,17 @@ class BucketStore : public Store {
   }
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
-    const bool has_log = !policy_.read_only || log_.read();
-    const auto steps = has_log ? log_.steps() : at_.steps_there();
-    if (!limited_ && !io::has_views(*place_.files)) return look_at_steps(place_, steps);
     auto seen = place_;
-    seen.files = files_.view({std::shared_ptr<void>(), &files_});
-    seen.files->list(place_.directory);  // which tells of all data files
-    auto entries = look_at_steps(seen, steps);
+    const bool has_view = limited_ || io::has_views(*place_.files);
+    if (has_view) {
+      seen.files = files_.view({std::shared_ptr<void>(), &files_});
+      seen.files->list(place_.directory);  // which tells of all data files
+    }
+    if (policy_.read_only) {
+      if (auto listed = look_at_listed(seen, files_)) return *std::move(listed);
+    }
+    auto entries = look_at_steps(seen, policy_.read_only ? at_.steps_there() : log_.steps());
+    if (!has_view) return entries;
     // A listing may show an older index than was read.
     for (auto& one : entries) {
       const auto status =

@@ -13,16 +13,43 @@ namespace cairn {
 
 namespace {
 
+bool is_there(const Address& prefix) {
+  return std::ranges::any_of(all_formats(), [&](const auto* format) {
+    return try_recognise(*format, prefix.at(format->main_file(prefix.path()))).value_or(true);
+  });
+}
+
+// What counts. Adds to `prefixes` what was put after they were listed: a job may save and remove
+// between the looks.
+std::set<std::string> find_counted(const Address& directory, StepList& list,
+                                   const commit::Naming& naming,
+                                   std::set<std::string>& prefixes) {
+  const auto place = location_of(directory, naming);
+  auto steps = list.steps_that_count(place);
+  for (int looks = 64;; --looks) {
+    std::set<std::string> counted;
+    bool all_there = true;
+    for (const auto step : steps.value_or(std::vector<std::int64_t>())) {
+      const auto prefix = commit::prefix_name(naming, step);
+      if (!prefixes.contains(prefix) && is_there(directory / prefix)) prefixes.insert(prefix);
+      all_there &= prefixes.contains(prefix);
+      counted.insert(prefix);
+    }
+    if (all_there || looks == 0) return counted;
+    if (auto now = list.steps_that_count(place); now != steps) {
+      steps = std::move(now);
+    } else {
+      return counted;
+    }
+  }
+}
+
 // Leaves out what the directory's lists do not name: saves that were not committed.
 void drop_uncounted(const Address& directory, std::set<std::string>& prefixes) {
   auto* const lists = step_list_of(*directory.files());
   if (!lists) return;
   for (const auto& naming : lists->names_in(directory.path())) {
-    std::set<std::string> counted;
-    for (const auto step : lists->steps_that_count(location_of(directory, naming))
-                               .value_or(std::vector<std::int64_t>())) {
-      counted.insert(commit::prefix_name(naming, step));
-    }
+    const auto counted = find_counted(directory, *lists, naming, prefixes);
     std::erase_if(prefixes, [&](const auto& prefix) {
       const auto split = commit::split_step(prefix);
       const bool is_its =

@@ -338,7 +338,19 @@ Doubt doubt_of(const Location& at, const std::vector<CatalogEntry>& entries) {
   return doubt;
 }
 
-// Nothing: there is no list. A step that a job removes or replaces meanwhile only looks damaged.
+}  // namespace
+
+const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
+  return cairn::find_thinned(thinned, key);
+}
+
+CatalogEntry look_at_step(const Location& at, std::int64_t step) {
+  auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
+  add_notes(at, entry, {true, true, true});
+  return entry;
+}
+
+// A step that a job removes or replaces meanwhile only looks damaged.
 std::optional<std::vector<CatalogEntry>> look_at_listed(const Location& at, StepList& list) {
   auto steps = list.steps_that_count(at);
   for (int looks = 64; steps; --looks) {
@@ -350,18 +362,6 @@ std::optional<std::vector<CatalogEntry>> look_at_listed(const Location& at, Step
     steps = std::move(now);
   }
   return std::nullopt;
-}
-
-}  // namespace
-
-const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
-  return cairn::find_thinned(thinned, key);
-}
-
-CatalogEntry look_at_step(const Location& at, std::int64_t step) {
-  auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
-  add_notes(at, entry, {true, true, true});
-  return entry;
 }
 
 std::vector<CatalogEntry> scan_catalog(const Location& at, const SizesOfSteps& sizes) {

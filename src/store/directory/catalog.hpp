@@ -63,6 +63,8 @@ struct CatalogEntry {
 /// A damaged index keeps its place by the state file. Looks at the data files of which `sizes` does
 /// not tell. Where there is a StepList, only at its steps.
 std::vector<CatalogEntry> scan_catalog(const Location&, const SizesOfSteps& sizes = {});
+/// The same of the steps that a list names. Nothing: there is no list.
+std::optional<std::vector<CatalogEntry>> look_at_listed(const Location&, StepList&);
 /// The same of these steps, of which something else than a listing says that they are there.
 std::vector<CatalogEntry> look_at_steps(const Location&, const std::vector<std::int64_t>& steps);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "io/expect_error.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "store/bucket/bucket_kit.hpp"
 #include "store/contents/find_checkpoints.hpp"
 #include "store/contents/open_checkpoint.hpp"
@@ -33,10 +34,11 @@ Lines without_bytes(Lines lines) {
 /// A bucket with checkpoints whose ranks have each written a data file.
 class Readers {
  public:
-  Readers(int ranks, const std::vector<std::int64_t>& steps) : ranks_(ranks) {
+  Readers(int ranks, const std::vector<std::int64_t>& steps, Format format = Format::bundle)
+      : ranks_(ranks) {
     set_log_sink([](LogLevel, std::string_view) {});
     run_threads(ranks, [&](std::shared_ptr<Group> group) {
-      StoryJob job(group, options_in(server_), ranks);
+      StoryJob job(group, options_in(server_, 0, format), ranks);
       for (const auto step : steps) job.save(step, step);
     });
   }
@@ -55,7 +57,9 @@ class Readers {
   Lines list() const {
     Ledger ledger;
     const auto seen = Address(files(ledger), "/run").view();
-    for (const auto& name : names_of(list_prefixes(seen))) {
+    const auto names = names_of(list_prefixes(seen));
+    EXPECT_EQ(names.size(), 1u);
+    for (const auto& name : names) {
       const auto place = location_of(seen, name);
       for (const auto& one : scan_catalog(place)) EXPECT_EQ(one.damage, "");
       EXPECT_TRUE(step_list_of(*seen.files())->steps_beside(place).empty());
@@ -172,27 +176,56 @@ TEST(RequestsOfReaders, ListNoNameThatOnlyFilesHave) {
 }
 
 // A job saves, or replaces a step, at any request of a reader. What it removes then is not damaged.
-TEST(ReadersBesideAJob, CallNothingDamagedThatItRemoves) {
-  for (const std::int64_t saves : {40, 10}) {
-    for (const bool verifies : {false, true}) {
-      for (std::size_t when = 0, requests = 1; when < requests; ++when) {
-        const Readers readers(1, {10, 20, 30});
-        auto options = options_in(readers.shared(), 2);
-        StoryJob job(serial_group(), options, 1);
-        requests = 0;
-        std::string where;
-        readers.server().set_observer([&](const std::string& request, bool) {
-          if (requests++ != when || !where.empty()) return;
-          where = request;
-          job.save(saves, 5);
-        });
-        verifies ? readers.verify() : readers.list();
-        readers.server().set_observer({});
-        ASSERT_FALSE(testing::Test::HasFailure()) << "before " << where;
-      }
+struct Beside {
+  std::string name;
+  std::int64_t saves;
+  int keep_last = 2;
+  Format format = Format::bundle;
+};
+void PrintTo(const Beside& beside, std::ostream* out) { *out << beside.name; }
+
+class ReadersBesideAJob : public testing::TestWithParam<Beside> {
+ protected:
+  template <class Read>
+  static void at_any_request(Read read) {
+    const auto& beside = GetParam();
+    const auto keep_last = beside.keep_last;
+    const auto format = beside.format;
+    if (format == Format::hdf5 && !hdf5::available()) GTEST_SKIP() << "without libhdf5";
+    for (std::size_t when = 0, requests = 1; when < requests; ++when) {
+      const Readers readers(1, {10, 20, 30}, format);
+      StoryJob job(serial_group(), options_in(readers.shared(), keep_last, format), 1);
+      if (keep_last == 1) job.save(35, 35);
+      requests = 0;
+      std::string where;
+      readers.server().set_observer([&](const std::string& request, bool) {
+        if (requests++ != when || !where.empty()) return;
+        where = request;
+        job.save(beside.saves, 5);
+      });
+      read(readers);
+      readers.server().set_observer({});
+      ASSERT_FALSE(HasFailure()) << "before " << where;
     }
   }
+};
+
+TEST_P(ReadersBesideAJob, ListNothingDamagedThatItRemoves) {
+  at_any_request([](const Readers& readers) { readers.list(); });
 }
+TEST_P(ReadersBesideAJob, VerifyNothingDamagedThatItRemoves) {
+  at_any_request([](const Readers& readers) { readers.verify(); });
+}
+TEST_P(ReadersBesideAJob, RestoreWhatCounts) {
+  at_any_request([](const Readers& readers) { readers.restart(true); });
+}
+INSTANTIATE_TEST_SUITE_P(All, ReadersBesideAJob,
+                         testing::Values(Beside{"new_step", 40}, Beside{"same_step", 10},
+                                         Beside{"only_step", 40, 1},
+                                         Beside{"hdf5", 40, 2, Format::hdf5},
+                                         Beside{"hdf5_same_step", 10, 2, Format::hdf5},
+                                         Beside{"hdf5_only_step", 40, 1, Format::hdf5}),
+                         [](const auto& info) { return info.param.name; });
 
 class ViewOfABucket : public testing::Test {
  protected:
