@@ -54,6 +54,7 @@ function(cairn_add_test_program name)
     return()
   endif()
   target_compile_options(${name} PRIVATE ${CAIRN_TEST_FLAGS})
+  cairn_link_first(${name} cairn cairn_testing)
   if(NOT with_kokkos)
     target_link_libraries(${name} PRIVATE GTest::gmock)  # its headers are in the precompiled header
     cairn_precompile(${name} cairn_precompiled_tests)
