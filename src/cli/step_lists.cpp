@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/print.hpp"
+#include "store/contents/format.hpp"
 #include "store/directory/catalog.hpp"
 #include "store/location.hpp"
 
@@ -23,7 +24,9 @@ std::vector<Beside> beside_lists(const Address& directory, const std::string& on
   std::vector<Beside> found;
   for_each_list(directory, only, [&](StepList& list, const Location& place) {
     for (const auto step : list.steps_beside(place)) {
-      found.push_back({commit::prefix_name(place.naming, step), look_at_step(place, step).damage});
+      const auto entry = look_at_step(place, step);
+      found.push_back({commit::prefix_name(place.naming, step), entry.damage,
+                       format_of(entry.format).as_argument(place.prefix(step)).filename()});
     }
   });
   return found;
@@ -31,7 +34,7 @@ std::vector<Beside> beside_lists(const Address& directory, const std::string& on
 
 void print_beside(const Address& directory, const std::vector<Beside>& found) {
   for (const auto& one : found) {
-    const auto path = (directory / one.prefix).string();
+    const auto path = (directory / one.argument).string();
     const auto what = one.damage.empty()
                           ? cat("cairn convert ", path, ' ', path, " --overwrite makes it count")
                           : cat("it is damaged: ", one.damage);

@@ -11,6 +11,7 @@ namespace cairn::cli {
 struct Beside {
   std::string prefix;  ///< without the directory
   std::string damage;  ///< empty: it is whole
+  io::Path argument;   ///< what names it for the tool, without the directory
 };
 
 /// `only`: of this name; "": of all. Where there are no lists, nothing.

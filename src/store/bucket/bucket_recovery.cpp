@@ -106,10 +106,11 @@ void BucketRecovery::complete_object(const Candidate& candidate) const {
   std::optional<Error> failed;
   constexpr int most_tries = 3;
   for (int tries = 0;; ++tries) {
+    check_owner();
     if (const auto there = client->look(key)) {
       if (there->mark == candidate.save.uuid) return;
       log.require_own();
-      if (!log.is_dead(there->mark)) throw in_the_way(place, candidate.save.step);
+      if (!log.is_dead(there->mark)) throw in_the_way(place, candidate.save.step, Format::hdf5);
       client->remove(key, there->tag);
     }
     if (tries == most_tries) break;
@@ -132,7 +133,7 @@ void BucketRecovery::complete_object(const Candidate& candidate) const {
 void BucketRecovery::commit_object(const Candidate& candidate) const {
   const auto& [step, uuid] = std::tie(candidate.save.step, candidate.save.uuid);
   const auto there = files.client()->look(BucketFiles::key_of(candidate.paths.front()));
-  if (!there || there->mark != uuid) throw in_the_way(place, step);
+  if (!there || there->mark != uuid) throw in_the_way(place, step, Format::hdf5);
   log.commit(step, uuid);
   at.has_index(step, BucketFiles::number_of(there->tag));
 }
@@ -205,6 +206,8 @@ void BucketRecovery::remove_debris(BucketPlace::Debris debris,
   };
   for (const auto& upload : debris.uploads) tell(upload.key, "an upload that was not completed");
   for (const auto& one : debris.dead) tell(one.key, "its checkpoint does not count");
+  const bool changes = !read_only && (!found.removed.empty() || has_records);
+  if (!read_only && (changes || !debris.kept.empty())) log.require_own();
   if (!debris.kept.empty()) {
     cairn::log(
         LogLevel::warning,
@@ -213,8 +216,7 @@ void BucketRecovery::remove_debris(BucketPlace::Debris debris,
             ") belong to no checkpoint that counts, and no save of Cairn's has left them: they "
             "stay. cairn ls names the checkpoints among them"));
   }
-  if (read_only || (found.removed.empty() && !has_records)) return;
-  log.require_own();
+  if (!changes) return;
   for (const auto& upload : debris.uploads) files.client()->abort(upload);
   at.remove(debris.dead);
   if (undecided.empty()) remove_records(place, files);

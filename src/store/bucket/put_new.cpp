@@ -2,16 +2,17 @@
 
 #include "base/text.hpp"
 #include "cairn/error.hpp"
+#include "store/contents/format.hpp"
 
 namespace cairn {
 
-Error in_the_way(const Location& place, std::int64_t step) {
+Error in_the_way(const Location& place, std::int64_t step, Format format) {
   const auto prefix = place.prefix(step).string();
+  const auto name = format_of(format).as_argument(prefix).string();
   return Error(Code::already_exists,
                cat("step ", step, " is in ", place.directory.string(), ", and does not count"),
                "somebody has put it there beside the list of checkpoints",
-               cat("cairn convert ", prefix, ' ', prefix,
-                   " --overwrite makes it count; or remove it."))
+               cat("cairn convert ", name, ' ', name, " --overwrite makes it count; or remove it."))
       .at(prefix);
 }
 
@@ -30,7 +31,7 @@ std::string PutNew::operator()(const Draft& draft, const io::Path& path, const P
       } else if (there && log.is_dead(there->mark)) {
         client->remove(key, there->tag);
       } else if (there) {
-        throw in_the_way(place, draft.step());
+        throw in_the_way(place, draft.step(), draft.format());
       }
     }
     if (const auto tag = put(condition)) return *tag;

@@ -16,7 +16,7 @@
 namespace cairn {
 
 /// Somebody has put a checkpoint of this step, which does not count.
-Error in_the_way(const Location&, std::int64_t step);
+Error in_the_way(const Location&, std::int64_t step, Format);
 
 /// Rank 0's thread that commits. What it is made of outlives it.
 struct PutNew {

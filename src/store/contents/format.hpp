@@ -26,6 +26,10 @@ class CheckpointFormat {
   /// The kind of the file whose name makes a checkpoint visible.
   virtual commit::ParsedName::Kind main_kind() const = 0;
   virtual io::Path main_file(const io::Path& prefix) const = 0;
+  /// What names a checkpoint with this prefix, and this format, for the tool.
+  io::Path as_argument(const io::Path& prefix) const {
+    return has_data_files() ? prefix : main_file(prefix);
+  }
   virtual io::Path data_file(const io::Path& prefix, int file, int num_files) const = 0;
 
   // -- contents -----------------------------------------------------------------------------------
