@@ -208,6 +208,7 @@ Error tried_in_vain(const Job& job, const std::string& line) {
 // The steps to try, newest first, and what is passed over before the first of them.
 RestoreChoices Restorer::choose() {
   const auto message = from_root(*job.group, [&] {
+    store.check_owner();  // the next one may have gone on, or back
     store.look_again();
     try {
       store.refresh_pins(store.history().catalog());
@@ -436,6 +437,10 @@ bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreC
 // A step that was asked for is never replaced by another one. The nodes are tried first, since they
 // are faster.
 RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {
+  from_root(*job.group, [&]() -> std::string {
+    store.check_owner();
+    return "";
+  });
   Touched failed;
   PassedOver passed;
   if (elsewhere) {

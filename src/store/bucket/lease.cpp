@@ -52,7 +52,7 @@ Error not_owned(const io::Path& record, const std::optional<bucket::Requests::Go
   const auto owner = commit::parse_owner(there->bytes);
   return Error(Code::busy, cat(directory_of(record), " has another owner"),
                owner ? commit::describe(*owner) : "it has left already",
-               "Let that job end, or save elsewhere.")
+               owner ? "Let that job end, or save elsewhere." : "Start this job again.")
       .at(record.string());
 }
 
