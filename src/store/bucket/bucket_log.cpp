@@ -217,14 +217,24 @@ void BucketLog::withdraw(const std::string& uuid) {
   });
 }
 
-bool BucketLog::may_be_completed(std::string_view uuid, std::int64_t step) const {
-  if (!commit::is_uuid(uuid)) return false;
+// Whether its owner has committed nothing after it, and has not withdrawn it.
+bool BucketLog::is_last(std::string_view uuid) const {
+  if (!commit::is_uuid(uuid) || std::ranges::count(contents_.dead, uuid) > 0) return false;
   const auto save = commit::parse_uuid(uuid);
+  return std::ranges::any_of(contents_.owners, [&](const auto& one) {
+    return one.first == save.high && save.low > one.second;
+  });
+}
+
+bool BucketLog::may_be_completed(std::string_view uuid, std::int64_t step) const {
   const MutexLock guard(mutex_);
-  return !contents_.uuid.contains(step) && std::ranges::count(contents_.dead, uuid) == 0 &&
-         std::ranges::any_of(contents_.owners, [&](const auto& one) {
-           return one.first == save.high && save.low > one.second;
-         });
+  return !contents_.uuid.contains(step) && is_last(uuid);
+}
+
+bool BucketLog::is_over_another(std::string_view uuid, std::int64_t step) const {
+  const MutexLock guard(mutex_);
+  const auto there = contents_.uuid.find(step);
+  return there != contents_.uuid.end() && there->second != uuid && is_last(uuid);
 }
 
 bool BucketLog::knows(std::string_view uuid) const {

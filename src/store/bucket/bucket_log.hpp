@@ -70,6 +70,8 @@ class BucketLog {
   /// Whether a save of this step, all of which a former owner has written, may be completed: that
   /// owner has committed nothing after it and has not withdrawn it, and the step does not count.
   bool may_be_completed(std::string_view uuid, std::int64_t step) const;
+  /// Whether only that keeps it from being completed, that another save of the step counts.
+  bool is_over_another(std::string_view uuid, std::int64_t step) const;
   bool is_dead(std::string_view uuid) const;
   /// Whether it is one of the last owners' saves.
   bool knows(std::string_view uuid) const;
@@ -83,6 +85,7 @@ class BucketLog {
 
  private:
   Error another_owner() const;
+  bool is_last(std::string_view uuid) const CAIRN_REQUIRES(mutex_);
 
   BucketFiles& files_;
   const io::Path path_;

@@ -49,7 +49,14 @@ std::map<std::string, std::vector<bundle::PartRecord>> read_records(const Locati
     if (!got) return false;
     try {
       auto record = bundle::decode_part_record(got->bytes);
-      if (!log.may_be_completed(record.uuid, record.meta.step)) return false;
+      const auto step = record.meta.step;
+      if (log.is_over_another(record.uuid, step)) {
+        cairn::log(LogLevel::warning,
+                   cat("a save of step ", step,
+                       ", which was written but not committed, is not completed: another save of "
+                       "that step counts, and in a bucket it stays until a commit"));
+      }
+      if (!log.may_be_completed(record.uuid, step)) return false;
       by_save[record.uuid].push_back(std::move(record));
       return true;
     } catch (const Error& error) {

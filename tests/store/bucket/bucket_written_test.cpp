@@ -305,6 +305,29 @@ TEST_F(BucketWritten, IsInTheStateFileOnceItIsCompleted) {
               testing::HasSubstr("model_checkpoint_path: \"ckpt-20\""));
 }
 
+// A checkpoint that counts stays as it is until a commit.
+TEST_F(BucketWritten, IsToldIfAnotherSaveOfItsStepCounts) {
+  {
+    StoryJob before(serial_group(), options_in(server_), 3);
+    before.save(20, 7);
+  }
+  save(options_in(server_), Storage::automatic, false);
+  EXPECT_EQ(found(), (Steps{{10, 1}, {20, 7}}));
+  EXPECT_THAT(told_, test::Says("another save of that step counts"));
+}
+
+TEST(BucketOvertaken, RestoresNothing) {
+  const auto server = std::make_shared<BucketServer>();
+  set_log_sink([](LogLevel, std::string_view) {});
+  StoryJob first(serial_group(), options_in(server), 3);
+  first.save(10, 1);
+  StoryJob second(serial_group(), options_in(server), 3);
+  second.save(20, 2);
+  EXPECT_CAIRN_ERROR(first.manager.restore_latest(first.state), Code::busy, "has another owner");
+  EXPECT_CAIRN_ERROR(first.manager.restore(10, first.state), Code::busy, "has another owner");
+  set_log_sink({});
+}
+
 TEST_F(BucketWritten, GivesWayToWhatSomebodyHasBrought) {
   save(options_in(server_), Storage::automatic, false);
   const auto client = server_->connect();
@@ -324,6 +347,7 @@ TEST_F(BucketWritten, AsOneObjectGivesWayToWhatSomebodyHasBrought) {
   StoryJob job(serial_group(), options_in(server_, 0, Format::hdf5), 3);
   EXPECT_EQ(job.manager.restore_latest(job.state).value().step, 10);
   EXPECT_THAT(told_, test::Says("step 20 is in /run, and does not count"));
+  EXPECT_THAT(told_, test::Says("cairn convert /run/ckpt-20.h5 /run/ckpt-20.h5 --overwrite"));
   EXPECT_EQ(client->get("run/ckpt-20.h5")->bytes, bytes);
 }
 
