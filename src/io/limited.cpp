@@ -133,7 +133,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
                  cat("the storage has not answered ",
                      waited ? cat("for ", fixed_text(so_long.count(), 3), " seconds")
                             : "earlier file operations"),
-                 "Until it does, every file operation of this rank fails. Try again later; "
+                 "Until it does, file operations of this rank fail, but for reads of tensors. Try "
+                 "again later; "
                  "checkpoints that are there stay as they are.")
         .at(path.string());
   }
