@@ -437,15 +437,16 @@ bool Restorer::pass_over_thinned(std::int64_t step, const Error& error, RestoreC
 // A step that was asked for is never replaced by another one. The nodes are tried first, since they
 // are faster.
 RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOptions& options) {
-  from_root(*job.group, [&]() -> std::string {
-    store.check_owner();
-    return "";
-  });
   Touched failed;
   PassedOver passed;
   if (elsewhere) {
     if (auto report = elsewhere->restore(state, options, step, failed, passed)) return *report;
   }
+  // After the nodes, which need no home that answers.
+  from_root(*job.group, [&]() -> std::string {
+    store.check_owner();
+    return "";
+  });
   Touched touched;
   std::optional<RestoreReport> report;
   // The owner may replace the step again and again while this reader reads it.
