@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "base/checksum.hpp"
@@ -45,6 +46,7 @@ namespace {
 
 // From so many tries on, in vain, somebody should know.
 constexpr int told_at_try = 4;
+constexpr std::size_t removals_under_way = 8;
 // Names a put, so that it is recognised if its answer was lost.
 constexpr const char* id_header = "x-amz-meta-cairn-put";
 constexpr const char* checksum_header = "x-amz-checksum-crc32c";
@@ -382,11 +384,31 @@ Requests::Listing Bucket::list(const std::string& prefix, const std::string& del
 }
 
 void Bucket::remove(const std::string& key, const std::string& tag) {
-  auto one = transfer("DELETE", key);
-  if (!tag.empty()) one.request.headers["if-match"] = tag;
-  const auto answer = perform(key, one);
-  if (!answer.is_good() && !is_no_key(answer) && answer.status != 412)
-    refuse(key, answer, one.request);
+  remove_all({{.key = key, .tag = tag}});
+}
+
+void Bucket::remove_all(const std::vector<Object>& objects) {
+  std::deque<Pending> under_way;
+  const auto finish_first = [&] {
+    const auto id = under_way.front();
+    under_way.pop_front();
+    const auto [key, one] = take(id);
+    const auto answer = finish(key, one, id);
+    if (!answer.is_good() && !is_no_key(answer) && answer.status != 412)
+      refuse(key, answer, one.request);
+  };
+  try {
+    for (const auto& object : objects) {
+      if (under_way.size() == removals_under_way) finish_first();
+      auto one = transfer("DELETE", object.key);
+      if (!object.tag.empty()) one.request.headers["if-match"] = object.tag;
+      under_way.push_back(start({object.key, std::move(one)}));
+    }
+    while (!under_way.empty()) finish_first();
+  } catch (...) {
+    for (const auto id : under_way) cancel(id);
+    throw;
+  }
 }
 
 // -- uploads in parts -------------------------------------------------------------------------

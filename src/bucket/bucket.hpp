@@ -61,6 +61,7 @@ class Bucket : public Requests {
   std::optional<Object> look(const std::string& key) override;
   Listing list(const std::string& prefix, const std::string& delimiter) override;
   void remove(const std::string& key, const std::string& tag = {}) override;
+  void remove_all(const std::vector<Object>&) override;
   void cancel(Pending) override;
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override;

@@ -68,6 +68,10 @@ class Requests {
   /// The object need not be there. With a tag, only an object that has it is removed, if the server
   /// knows conditional deletes.
   virtual void remove(const std::string& key, const std::string& tag = {}) = 0;
+  /// The same of each of these, with its tag, several at a time. After an error some may be left.
+  virtual void remove_all(const std::vector<Object>& objects) {
+    for (const auto& one : objects) remove(one.key, one.tag);
+  }
 
   /// What is under way. Several may be; memory that is given stays until finish_...() or cancel()
   /// has returned.

@@ -101,6 +101,24 @@ TEST_F(OverHttp, ConditionsHold) {
   EXPECT_FALSE(client->look("k"));
 }
 
+TEST_F(OverHttp, ManyAreRemovedEachByItsTag) {
+  const auto client = connect();
+  std::vector<bucket::Object> objects;
+  for (int i = 0; i < 50; ++i) {
+    const auto key = cat("k-", i);
+    auto& one = objects.emplace_back();
+    one.key = key;
+    one.tag = client->put(key, bytes_of("old")).value();
+    if (i % 10 == 1) client->put(key, bytes_of("new"));
+    if (i % 10 == 2) client->remove(key);
+  }
+  client->remove_all(objects);
+  std::vector<std::string> left;
+  for (const auto& one : client->list("k-", "").objects) left.push_back(one.key);
+  EXPECT_EQ(left, (std::vector<std::string>{"k-1", "k-11", "k-21", "k-31", "k-41"}));
+  client->remove_all({});
+}
+
 TEST_F(OverHttp, ListsAreWhole) {
   const auto client = connect();
   std::set<std::string> keys;

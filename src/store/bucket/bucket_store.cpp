@@ -428,11 +428,8 @@ class BucketStore : public Store {
     std::vector<bucket::Object> there;
     std::set<std::int64_t> listed;  // with all that is there
     for (const auto step : steps) {
-      // The index first: without it nobody reads the data.
       auto objects = at_.objects_of(step);
       std::erase_if(objects, [&](const auto& one) { return at_.step_of(one.key) != step; });
-      std::stable_partition(objects.begin(), objects.end(),
-                            [&](const auto& one) { return !at_.is_data(one.key); });
       there.insert(there.end(), objects.begin(), objects.end());
       if (at_.is_new(step, objects)) listed.insert(step);
     }

@@ -36,6 +36,11 @@ class LimitedRequests : public bucket::Requests {
   void remove(const std::string& key, const std::string& tag) override {
     run("remove object", key, [key, tag](Requests& to) { return to.remove(key, tag), true; });
   }
+  void remove_all(const std::vector<bucket::Object>& objects) override {
+    if (objects.empty()) return;
+    run("remove objects", objects.front().key,
+        [objects](Requests& to) { return to.remove_all(objects), true; });
+  }
   void cancel(Pending id) override {
     tags_.erase(id);
     reads_.erase(id);
