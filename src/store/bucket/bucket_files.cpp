@@ -18,6 +18,8 @@ namespace {
 // S3 takes 10,000 parts of an object, and parts of 5 MiB and more.
 constexpr std::int64_t least_part = std::int64_t{8} << 20;
 constexpr std::size_t parts_under_way = 4;
+// So many bytes more may join a part.
+constexpr std::size_t most_more = 4096;
 
 Error error_at(Code code, const std::string& problem, const io::Path& path,
                const std::string& reason = "") {
@@ -89,16 +91,19 @@ class NewObject : public io::File {
     end_ += std::ssize(bytes);
     while (!bytes.empty()) {
       const auto most = static_cast<std::size_t>(part_bytes());
-      if (part().size() == most) send();
-      const auto some = bytes.first(std::min(bytes.size(), most - part().size()));
+      // What ends an object needs no request of its own.
+      const bool fits =
+          bytes.size() <= most_more && part().size() + bytes.size() <= most + most_more;
+      if (part().size() >= most && !fits) send();
+      const auto some = fits ? bytes : bytes.first(std::min(bytes.size(), most - part().size()));
       bytes = bytes.subspan(some.size());
       crc_ = crc32c(some, crc_);  // now, as they are in the processor's cache
       const bool joins = run_.empty() || run_.data() + run_.size() == some.data();
       if (stay && copied_.empty() && joins) {
         run_ = {run_.empty() ? some.data() : run_.data(), run_.size() + some.size()};
       } else {
-        copy(std::exchange(run_, {}), most);
-        copy(some, most);
+        copy(std::exchange(run_, {}), most + most_more);
+        copy(some, most + most_more);
       }
     }
   }

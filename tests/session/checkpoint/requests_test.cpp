@@ -88,8 +88,8 @@ TEST_P(Requests, OfASteadySaveAreFew) {
   const auto& job = GetParam();
   const auto all = requests_of(job, false);
   constexpr std::int64_t part_bytes = std::int64_t{8} << 20;
-  // An object ends with the id of its save.
-  const auto parts = (job.tensors * job.bytes + save_id_bytes + part_bytes - 1) / part_bytes;
+  // The id of its save, with which an object ends, is no part of its own.
+  const auto parts = (job.tensors * job.bytes + part_bytes - 1) / part_bytes;
   for (int rank = 0; rank < ranks; ++rank) {
     const auto& lines = all[static_cast<std::size_t>(rank)];
     auto rest = lines;
