@@ -375,8 +375,9 @@ class BucketStore : public Store {
     add_mark(place_, *history_.find(step), *mark);
   }
   void refresh_pins(std::vector<CatalogEntry>& entries) const override {
-    cairn::refresh_pins(place_, entries);
-    refresh_marks(place_, entries);
+    const auto seen = viewed();  // one answer tells that there are neither
+    cairn::refresh_pins(seen, entries);
+    refresh_marks(seen, entries);
   }
 
  private:
@@ -388,14 +389,18 @@ class BucketStore : public Store {
                                    id, format);
     return {std::move(draft), id, format, prefix};
   }
+  Location viewed() const {
+    auto seen = place_;
+    if (limited_ || io::has_views(*place_.files)) {
+      seen.files = files_.view({std::shared_ptr<void>(), &files_});
+    }
+    return seen;
+  }
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
-    auto seen = place_;
-    const bool has_view = limited_ || io::has_views(*place_.files);
-    if (has_view) {
-      seen.files = files_.view({std::shared_ptr<void>(), &files_});
-      seen.files->list(place_.directory);  // which tells of all data files
-    }
+    const auto seen = viewed();
+    const bool has_view = seen.files != place_.files;
+    if (has_view) seen.files->list(place_.directory);  // which tells of all data files
     if (policy_.read_only) {
       if (auto listed = look_at_listed(seen, files_)) return *std::move(listed);
     }
