@@ -338,10 +338,12 @@ Requests::Pending Bucket::start_read(const std::string& key, std::int64_t offset
 }
 
 // The checksum is taken while the bytes come, when they are in the cache.
-std::uint32_t Bucket::finish_checked(Pending id, std::span<const std::byte>) {
+Requests::Checked Bucket::finish_checked(Pending id, std::span<const std::byte>) {
   const auto [key, one] = take(id);
   const auto answer = finish(key, one, id);
-  if (answer.is_good() && answer.received == std::ssize(one.into)) return answer.crc32c;
+  if (answer.is_good() && answer.received == std::ssize(one.into)) {
+    return {answer.crc32c, answer.header("etag")};
+  }
   if (answer.is_good() || answer.status == 416 || answer.status == 412) {
     throw Error(Code::data_loss, cat("object ", key, " is not what it was"),
                 answer.status == 412 ? "it was written anew" : "it is shorter")

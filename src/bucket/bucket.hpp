@@ -65,8 +65,8 @@ class Bucket : public Requests {
   void cancel(Pending) override;
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override;
-  void finish_read(Pending id) override { finish_checked(id, {}); }
-  std::uint32_t finish_checked(Pending, std::span<const std::byte> read) override;
+  std::string finish_read(Pending id) override { return finish_checked(id, {}).tag; }
+  Checked finish_checked(Pending, std::span<const std::byte> read) override;
   Upload begin_upload(const std::string& key, const std::string& mark = {}) override;
   Pending start_part(const Upload&, int number, std::span<const std::byte> bytes,
                      std::uint32_t crc32c) override;

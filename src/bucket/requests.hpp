@@ -81,12 +81,17 @@ class Requests {
   /// Begins to read a range. With a tag, of the object with this tag only.
   virtual Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                              const std::string& tag) = 0;
-  /// Throws not_found, and data_loss if the object ends earlier or is another one by now.
-  virtual void finish_read(Pending) = 0;
-  /// The same; returns the CRC-32C of what was read, which is at `read`.
-  virtual std::uint32_t finish_checked(Pending id, std::span<const std::byte> read) {
-    finish_read(id);
-    return crc32c(read);
+  /// Returns the object's tag. Throws not_found, and data_loss if the object ends earlier or is
+  /// another one by now.
+  virtual std::string finish_read(Pending) = 0;
+  struct Checked {
+    std::uint32_t crc32c;
+    std::string tag;
+  };
+  /// The same, with the checksum of what was read, which is at `read`.
+  virtual Checked finish_checked(Pending id, std::span<const std::byte> read) {
+    auto tag = finish_read(id);
+    return {cairn::crc32c(read), std::move(tag)};
   }
 
   // Uploads in parts, numbered from 1 to 10,000; all but the last have at least 5 MiB.

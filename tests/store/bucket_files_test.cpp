@@ -231,9 +231,9 @@ class Waited : public Noted {
     ledger_.add("cancel");
     Noted::cancel(id);
   }
-  void finish_read(Pending id) override {
+  std::string finish_read(Pending id) override {
     ledger_.add("wait");
-    Noted::finish_read(id);
+    return Noted::finish_read(id);
   }
   std::string finish_part(Pending id) override {
     ledger_.add("wait");
@@ -296,6 +296,26 @@ TEST_F(InMemory, SmallExtentsShareARange) {
   const auto reader = files_->read_ahead({"/o"}, extents, DirectIo::off);
   for (std::size_t i = 0; i < extents.size(); ++i) reader->next();
   EXPECT_EQ(lines("read").size(), 1u);
+}
+
+// Nobody has told the reader which object it is, and another one is put while ranges are under way.
+TEST_F(InMemory, ALongReadIsOfOneObject) {
+  const auto size = 48 * mib;  // six ranges
+  const auto before = some_bytes(size);
+  for (int at = 1; at < 6; ++at) {
+    server_->connect()->put("o", before);
+    int ranges = 0;
+    server_->set_observer([&](const std::string& request, bool changes) {
+      if (!changes && request.starts_with("read") && ranges++ == at) {
+        server_->connect()->put("o", std::span(memory_).last(size));
+      }
+    });
+    std::vector<std::byte> into(size);
+    const auto reader =
+        files_->read_ahead({"/o"}, {{0, 0, std::ssize(into), into.data(), true}}, DirectIo::off);
+    EXPECT_CAIRN_ERROR(reader->next(), Code::data_loss, "");
+    server_->set_observer({});
+  }
 }
 
 // An object that ends too early spoils only what it lacks, and no other object.

@@ -93,7 +93,10 @@ class Connection : public bucket::Requests {
       return true;
     });
   }
-  void cancel(Pending id) override { errors_.erase(id); }
+  void cancel(Pending id) override {
+    errors_.erase(id);
+    tags_.erase(id);
+  }
   Pending start_read(const std::string& key, std::int64_t offset, std::span<std::byte> into,
                      const std::string& tag) override {
     server_->observe("read " + key, false);
@@ -105,17 +108,15 @@ class Connection : public bucket::Requests {
       errors_.emplace(++pending_,
                       Error(Code::data_loss, cat("object ", key, " is another one")).at(key));
     } else {
-      ++pending_;
+      tags_.emplace(++pending_, found->tag);
       std::memcpy(into.data(), found->bytes.data() + offset, into.size());
     }
     return pending_;
   }
-  void finish_read(Pending id) override {
-    const auto found = errors_.find(id);
-    if (found == errors_.end()) return;
-    const auto error = found->second;
-    errors_.erase(found);
-    throw error;
+  std::string finish_read(Pending id) override {
+    const auto found = errors_.extract(id);
+    if (found) throw Error(found.mapped());
+    return tags_.extract(id).mapped();
   }
   bucket::Upload begin_upload(const std::string& key, const std::string& mark) override {
     return server_->change("", "begin " + key, [key, mark](Contents& contents) {
@@ -191,6 +192,7 @@ class Connection : public bucket::Requests {
   std::shared_ptr<BucketServer> server_;
   Pending pending_ = 0;
   std::map<Pending, Error> errors_;
+  std::map<Pending, std::string> tags_;  // of what was read
 };
 
 std::unique_ptr<bucket::Requests> BucketServer::connect() {

@@ -67,7 +67,7 @@ class Noted : public bucket::Requests {
     ledger_.add(cat("read ", into.size(), " of ", key));
     return target_->start_read(key, offset, into, tag);
   }
-  void finish_read(Pending id) override { target_->finish_read(id); }
+  std::string finish_read(Pending id) override { return target_->finish_read(id); }
   bucket::Upload begin_upload(const std::string& key, const std::string& mark) override {
     ledger_.add("begin " + key);
     return target_->begin_upload(key, mark);

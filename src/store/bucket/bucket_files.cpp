@@ -196,15 +196,10 @@ std::unique_ptr<io::File> BucketFiles::open_read(const io::Path& path) {
   return old_object(*this, path, *std::move(object));
 }
 
-bucket::Object BucketFiles::require(bucket::Requests& client, const io::Path& path) {
-  auto object = client.look(key_of(path));
-  if (!object) throw error_at(Code::not_found, cat("there is no ", path.string()), path);
-  return *std::move(object);
-}
-
 std::unique_ptr<io::Reader> BucketFiles::read_ahead(std::vector<io::Path> files,
                                                     std::vector<io::Extent> extents, DirectIo) {
-  return bucket_reader(*this, std::move(files), std::move(extents), require);
+  return bucket_reader(*this, std::move(files), std::move(extents),
+                       [](auto&) { return std::string(); });
 }
 
 std::unique_ptr<io::File> BucketFiles::open_write(const io::Path& path) {

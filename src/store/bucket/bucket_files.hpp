@@ -55,8 +55,6 @@ class BucketFiles : public io::FileSystem,
   };
   Client client() { return Client(*this); }
 
-  /// Throws not_found.
-  static bucket::Object require(bucket::Requests&, const io::Path&);
   std::shared_ptr<io::FileSystem> view(std::shared_ptr<io::FileSystem> self) override;
 
   std::unique_ptr<Store> make_store(const Location&) override;

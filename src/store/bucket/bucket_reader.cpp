@@ -27,11 +27,11 @@ constexpr std::size_t bytes_in_cache = std::size_t{1} << 17;
 class BucketReader : public io::Reader {
  public:
   BucketReader(BucketFiles& files, std::vector<io::Path> paths, std::vector<io::Extent> extents,
-               FindObject find, std::function<void()> lost)
+               KnownTag known_tag, std::function<void()> lost)
       : client_(files.client()),
         paths_(std::move(paths)),
         extents_(std::move(extents)),
-        find_(std::move(find)),
+        known_tag_(std::move(known_tag)),
         lost_(std::move(lost)) {
     for (const auto& extent : extents_) cut(extent);
   }
@@ -73,6 +73,10 @@ class BucketReader : public io::Reader {
     std::byte* place;  // null: memory of the reader
   };
   using Memory = std::unique_ptr<std::byte[]>;
+  struct Object {
+    std::string key, tag;
+    bool is_known = false;  // the tag, before any range has come
+  };
   struct UnderWay {
     std::optional<bucket::Requests::Pending> id = {};  // unless it has ended
     Memory memory = {};
@@ -111,7 +115,7 @@ class BucketReader : public io::Reader {
       const auto& range = ranges_[begun_++];
       auto& one = under_way_.emplace_back();
       try {
-        const auto& [key, tag] = object_of(range.file);
+        const auto& of = object_of(range.file);
         auto* to = range.place;
         if (!to) {
           if (free_.empty()) {
@@ -122,20 +126,34 @@ class BucketReader : public io::Reader {
           free_.pop_back();
           to = one.memory.get();
         }
-        one.id = client_->start_read(key, range.begin,
-                                     {to, static_cast<std::size_t>(range.end - range.begin)}, tag);
+        one.id = client_->start_read(
+            of.key, range.begin, {to, static_cast<std::size_t>(range.end - range.begin)}, of.tag);
       } catch (...) {
         one.error = std::current_exception();
       }
     }
   }
-  // Looked at once, so that all ranges are of one content.
-  const std::pair<std::string, std::string>& object_of(int file) {
+  const io::Path& path_of(int file) const { return paths_[static_cast<std::size_t>(file)]; }
+  const Object& object_of(int file) {
     const auto found = objects_.find(file);
     if (found != objects_.end()) return found->second;
-    const auto& path = paths_[static_cast<std::size_t>(file)];
-    auto object = find_(*client_, path);
-    return objects_[file] = {std::move(object.key), std::move(object.tag)};
+    auto tag = known_tag_(path_of(file));
+    const bool is_known = !tag.empty();
+    return objects_[file] = {BucketFiles::key_of(path_of(file)), std::move(tag), is_known};
+  }
+  // All ranges are of one content. If no tag was known, the first one that comes tells it; some are
+  // under way then that do not ask for it.
+  void require_same(int file, const std::string& tag) {
+    auto& of = objects_.at(file);
+    if (of.is_known) return;  // the server has compared it
+    if (of.tag.empty()) of.tag = tag;
+    if (of.tag == tag) return;
+    throw Error(Code::data_loss, cat(of.key, " was written anew")).at(path_of(file).string());
+  }
+  std::exception_ptr error_of(int file, const Error& error) const {
+    if (error.code() != Code::not_found) return std::current_exception();
+    const auto path = path_of(file).string();
+    return std::make_exception_ptr(Error(Code::not_found, cat("there is no ", path)).at(path));
   }
   // The current range, whose bytes are there, or its error.
   UnderWay& wait() {
@@ -145,10 +163,12 @@ class BucketReader : public io::Reader {
       try {
         const auto& range = ranges_[current_];
         const auto* at = range.place ? range.place : one.memory.get();
-        one.crc =
+        const auto read =
             client_->finish_checked(*id, {at, static_cast<std::size_t>(range.end - range.begin)});
+        one.crc = read.crc32c;
+        require_same(range.file, read.tag);
       } catch (const Error& error) {
-        one.error = std::current_exception();
+        one.error = error_of(ranges_[current_].file, error);
         one.is_short = error.code() == Code::data_loss;
       }
       start();
@@ -167,8 +187,9 @@ class BucketReader : public io::Reader {
     } else {
       if (!one.memory || !one.is_short || !is_part) std::rethrow_exception(one.error);
       // The object may have this part.
-      const auto& [key, tag] = object_of(range.file);
-      client_->finish_read(client_->start_read(key, begin, {one.memory.get(), bytes}, tag));
+      const auto& of = object_of(range.file);
+      require_same(range.file, client_->finish_read(client_->start_read(
+                                   of.key, begin, {one.memory.get(), bytes}, of.tag)));
     }
     if (!is_part) {
       if (to && !range.place) copy_past_caches(to, from, bytes);
@@ -198,12 +219,12 @@ class BucketReader : public io::Reader {
   BucketFiles::Client client_;
   const std::vector<io::Path> paths_;
   const std::vector<io::Extent> extents_;
-  const FindObject find_;
+  const KnownTag known_tag_;
   const std::function<void()> lost_;
   std::vector<Range> ranges_;
-  std::vector<std::size_t> first_range_;                        // of each extent
-  std::map<int, std::pair<std::string, std::string>> objects_;  // key and tag
-  std::size_t turn_ = 0;                                        // the next extent
+  std::vector<std::size_t> first_range_;  // of each extent
+  std::map<int, Object> objects_;
+  std::size_t turn_ = 0;                 // the next extent
   std::size_t current_ = 0, begun_ = 0;  // ranges; those in between are under way
   std::deque<UnderWay> under_way_;
   std::vector<Memory> free_;
@@ -212,10 +233,10 @@ class BucketReader : public io::Reader {
 }  // namespace
 
 std::unique_ptr<io::Reader> bucket_reader(BucketFiles& files, std::vector<io::Path> paths,
-                                          std::vector<io::Extent> extents, FindObject find,
+                                          std::vector<io::Extent> extents, KnownTag known_tag,
                                           std::function<void()> lost) {
   return std::make_unique<BucketReader>(files, std::move(paths), std::move(extents),
-                                        std::move(find), std::move(lost));
+                                        std::move(known_tag), std::move(lost));
 }
 
 }  // namespace cairn

@@ -210,7 +210,10 @@ std::unique_ptr<io::Reader> BucketView::read_ahead(std::vector<io::Path> files,
                                                    std::vector<io::Extent> extents, DirectIo) {
   return bucket_reader(
       files_, std::move(files), std::move(extents),
-      [this](bucket::Requests& client, const io::Path& path) { return require(client, path); },
+      [this](const io::Path& path) {
+        const auto known = known_->find(BucketFiles::key_of(path));
+        return known && known->object ? known->object->tag : std::string();
+      },
       [known = known_] { known->forget(); });
 }
 

@@ -50,20 +50,22 @@ class LimitedRequests : public bucket::Requests {
     const auto id = ++last_;
     auto& one = reads_[id];
     try {
-      const auto bytes = run("read", key, [key, offset, size = into.size(), tag](Requests& to) {
-        std::vector<std::byte> read(size);
-        to.finish_read(to.start_read(key, offset, read, tag));
-        return read;
+      const auto read = run("read", key, [key, offset, size = into.size(), tag](Requests& to) {
+        std::vector<std::byte> bytes(size);
+        auto of = to.finish_read(to.start_read(key, offset, bytes, tag));
+        return std::pair(std::move(bytes), std::move(of));
       });
-      if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
+      if (!into.empty()) std::memcpy(into.data(), read.first.data(), into.size());
+      one.tag = read.second;
     } catch (...) {
-      one = std::current_exception();
+      one.failure = std::current_exception();
     }
     return id;
   }
-  void finish_read(Pending id) override {
-    const auto failure = reads_.extract(id).mapped();
-    if (failure) std::rethrow_exception(failure);
+  std::string finish_read(Pending id) override {
+    auto one = reads_.extract(id).mapped();
+    if (one.failure) std::rethrow_exception(one.failure);
+    return std::move(one.tag);
   }
   bucket::Upload begin_upload(const std::string& key, const std::string& mark) override {
     return run("begin an upload of", key,
@@ -117,12 +119,17 @@ class LimitedRequests : public bucket::Requests {
     return *std::move(shared->result);
   }
 
+  struct Read {
+    std::string tag = {};
+    std::exception_ptr failure = {};  // null: there are no errors
+  };
+
   const std::shared_ptr<io::LimitedFileSystem> limits_;
   const BucketFiles::Connect connect_;
   std::unique_ptr<Requests> connection_;
   Pending last_ = 0;
-  std::map<Pending, std::string> tags_;          // of parts
-  std::map<Pending, std::exception_ptr> reads_;  // null: there are no errors
+  std::map<Pending, std::string> tags_;  // of parts
+  std::map<Pending, Read> reads_;
 };
 
 }  // namespace
