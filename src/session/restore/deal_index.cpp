@@ -88,8 +88,8 @@ struct Question {
 // 0 has read it and the sizes of the data files, so that these are not read again.
 class IndexDealer {
  public:
-  IndexDealer(const Job& job, const io::Path& prefix)
-      : job_(job), group_(*job.group), prefix_(prefix) {}
+  IndexDealer(const Job& job, const io::Path& prefix, std::optional<Format> known)
+      : job_(job), group_(*job.group), prefix_(prefix), known_(known) {}
 
   // Collective. Returns nothing, on all ranks, if rank 0 has to read the whole index.
   std::optional<SharedIndex> run() {
@@ -149,7 +149,7 @@ class IndexDealer {
   // A small index, or one that a single rank reads, is parsed here. A large one is only cut into
   // parts.
   std::optional<ToldIndex> describe() {
-    index_ = read_only_index(*job_.files, prefix_);
+    index_ = read_only_index(*job_.files, prefix_, known_);
     if (!index_) return std::nullopt;
     ToldIndex all;
     auto& told = all.file;
@@ -401,6 +401,7 @@ class IndexDealer {
   const Job& job_;
   Group& group_;
   const io::Path prefix_;
+  const std::optional<Format> known_;
   std::optional<IndexFile> index_;           // index_, split_: only on rank 0
   std::optional<bundle::SplitIndex> split_;  // refers to the bytes of index_
   std::optional<SharedIndex> shared_;
@@ -419,12 +420,13 @@ class IndexDealer {
   bool failed_ = false;
 };
 
-SharedIndex share_index(const Job& job, const io::Path& prefix, std::optional<Format> format) {
+SharedIndex share_index(const Job& job, const io::Path& prefix, std::optional<Format> format,
+                        std::optional<Format> known) {
   if (format) return SharedIndex(tell_format(job, prefix, *format));
   std::optional<IndexFile> index;
   FoundSizes sizes;
   {
-    IndexDealer dealer(job, prefix);
+    IndexDealer dealer(job, prefix, known);
     if (auto shared = dealer.run()) return *std::move(shared);
     index = dealer.take_index();
     sizes = dealer.sizes();

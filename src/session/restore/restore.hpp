@@ -17,8 +17,11 @@ namespace cairn {
 /// checks that its share of the data files is there. Throws not_found or data_loss.
 CheckpointContents tell_contents(const Job&, const io::Path& prefix);
 /// The same for a restore, collective too: of a large index each rank reads and keeps a part.
-/// Without `format` it takes the format that tell_contents() would.
-SharedIndex share_index(const Job&, const io::Path& prefix, std::optional<Format> = std::nullopt);
+/// Without `format` it takes the format that tell_contents() would. `known`, on rank 0: the only
+/// format in which it was when somebody has looked, which saves looking for others.
+SharedIndex share_index(const Job&, const io::Path& prefix,
+                        std::optional<Format> format = std::nullopt,
+                        std::optional<Format> known = std::nullopt);
 
 /// What a restore has begun to change on this rank, whether or not it succeeds.
 struct Touched {

@@ -21,9 +21,10 @@ std::string above(std::string key) {
 }
 
 // The beginning of the names of all objects of a numbered checkpoint, up to the dot, if this is the
-// path of its index or of one of its data files.
+// path of its index or of one of its data files. One that is a single object needs no listing.
 std::optional<std::string> begin_of_step(const io::Path& path) {
   const auto main = commit::split_main_file(path);
+  if (main && commit::is_whole(main->kind)) return std::nullopt;
   const auto prefix = main ? main->prefix.string() : prefix_of_data(path.string()).value_or("");
   if (!commit::split_step(io::Path(prefix).filename().string())) return std::nullopt;
   return BucketFiles::key_of(prefix) + '.';
@@ -113,8 +114,18 @@ std::optional<bool> KnownObjects::is_directory(const std::string& key) const {
   return there ? std::optional(there->contains(begin)) : std::nullopt;
 }
 
+std::shared_ptr<ObjectEnd> KnownObjects::end_of(const bucket::Object& object) {
+  const MutexLock guard(mutex_);
+  if (!end_ || end_of_ != std::pair(object.key, object.tag)) {
+    end_ = std::make_shared<ObjectEnd>();
+    end_of_ = {object.key, object.tag};
+  }
+  return end_;
+}
+
 void KnownObjects::forget() {
   const MutexLock guard(mutex_);
+  end_.reset();
   listed_.clear();
   found_.clear();
   below_.clear();
@@ -129,6 +140,12 @@ std::shared_ptr<io::FileSystem> BucketFiles::view(std::shared_ptr<io::FileSystem
 std::optional<bucket::Object> BucketView::find(bucket::Requests& client, const io::Path& path) {
   const auto key = BucketFiles::key_of(path);
   if (auto known = known_->find(key)) return std::move(known->object);
+  // One listing tells of all files of a checkpoint.
+  const auto begin = begin_of_step(path);
+  if (begin && !known_->is_listed(above(key)) && !known_->is_listed(*begin)) {
+    known_->listed(*begin, client.list(*begin, ""));
+    if (auto known = known_->find(key)) return std::move(known->object);
+  }
   auto object = client.look(key);
   // A job may be removing the checkpoint.
   if (!object && prefix_of_data(key)) known_->forget();
@@ -149,14 +166,7 @@ std::optional<io::Status> BucketView::status(const io::Path& path) {
   if (key.empty()) return directory;
   if (!may_be_file(path)) return list(path).empty() ? std::nullopt : std::optional(directory);
   auto client = files_.client();
-  if (!known_->find(key)) {
-    if (known_->is_directory(key).value_or(false)) return directory;
-    // One listing tells of all files of a checkpoint.
-    const auto begin = begin_of_step(path);
-    if (begin && !known_->is_listed(above(key)) && !known_->is_listed(*begin)) {
-      known_->listed(*begin, client->list(*begin, ""));
-    }
-  }
+  if (!known_->find(key) && known_->is_directory(key).value_or(false)) return directory;
   if (const auto object = find(*client, path)) return status_of(*object);
   if (!may_be_directory(path)) return std::nullopt;
   if (!known_->is_directory(key)) known_->listed(key + '/', client->list(key + '/', "/"));
@@ -178,8 +188,8 @@ std::vector<std::string> BucketView::list(const io::Path& path) {
 std::unique_ptr<io::File> BucketView::open_read(const io::Path& path) {
   auto client = files_.client();
   const auto key = BucketFiles::key_of(path);
-  const auto known = known_->find(key);
   auto object = require(*client, path);
+  const auto known = known_->find(key);
   const auto lost = [known = known_] { known->forget(); };
   if (may_be_replaced(path) && object.size <= most_whole_bytes) {
     auto got = client->get(key);
@@ -203,7 +213,8 @@ std::unique_ptr<io::File> BucketView::open_read(const io::Path& path) {
     }
     known_->found(key, object = *now);
   }
-  return old_object(files_, path, std::move(object), lost);
+  auto end = known_->end_of(object);
+  return old_object(files_, path, std::move(object), lost, std::move(end));
 }
 
 std::unique_ptr<io::Reader> BucketView::read_ahead(std::vector<io::Path> files,

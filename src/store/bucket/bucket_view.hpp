@@ -5,11 +5,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
 #include "io/file_system.hpp"
 #include "store/bucket/bucket_files.hpp"
+#include "store/bucket/old_objects.hpp"
 #include "store/location.hpp"
 
 namespace cairn {
@@ -36,6 +38,9 @@ class KnownObjects {
   /// Whether this is a directory, as far as listings tell.
   std::optional<bool> is_directory(const std::string& key) const;
 
+  /// What is known of the end of this object; of the last one that was asked for.
+  std::shared_ptr<ObjectEnd> end_of(const bucket::Object&);
+
   void forget();
 
  private:
@@ -44,6 +49,8 @@ class KnownObjects {
   mutable Mutex mutex_;
   std::map<std::string, bucket::Object> listed_ CAIRN_GUARDED_BY(mutex_);
   std::map<std::string, std::optional<bucket::Object>> found_ CAIRN_GUARDED_BY(mutex_);
+  std::shared_ptr<ObjectEnd> end_ CAIRN_GUARDED_BY(mutex_);
+  std::pair<std::string, std::string> end_of_ CAIRN_GUARDED_BY(mutex_);  // its key and tag
   // Of all that was listed, the beginnings of keys that go on.
   std::map<std::string, std::set<std::string>> below_ CAIRN_GUARDED_BY(mutex_);
 };

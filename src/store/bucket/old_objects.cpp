@@ -46,13 +46,19 @@ class SmallObject : public io::File {
 // more and more of what comes next, since a request takes as long as a megabyte.
 class OldObject : public io::File {
  public:
-  OldObject(BucketFiles& files, io::Path path, bucket::Object object, std::function<void()> lost)
-      : files_(files), path_(std::move(path)), object_(std::move(object)), lost_(std::move(lost)) {}
+  OldObject(BucketFiles& files, io::Path path, bucket::Object object, std::function<void()> lost,
+            std::shared_ptr<ObjectEnd> end)
+      : files_(files),
+        path_(std::move(path)),
+        object_(std::move(object)),
+        lost_(std::move(lost)),
+        end_(std::move(end)) {}
 
   void write_at(std::int64_t, std::span<const std::byte>) override { refuse_change(path_); }
   void read_at(std::int64_t offset, std::span<std::byte> bytes) const override {
     if (bytes.empty()) return;
     if (offset + std::ssize(bytes) > object_.size) end_too_early(path_, offset + std::ssize(bytes));
+    if (offset >= object_.size - end_bytes) return read_end(offset, bytes);
     const MutexLock guard(mutex_);
     const auto end = offset + std::ssize(bytes);
     if (offset < ahead_at_ || end > ahead_at_ + std::ssize(ahead_)) {
@@ -78,7 +84,17 @@ class OldObject : public io::File {
 
  private:
   static constexpr std::int64_t least_ahead = std::int64_t{64} << 10,
-                                most_ahead = std::int64_t{4} << 20;
+                                most_ahead = std::int64_t{4} << 20, end_bytes = least_ahead;
+  void read_end(std::int64_t offset, std::span<std::byte> bytes) const {
+    const MutexLock guard(end_->mutex);
+    const auto begin = std::max<std::int64_t>(object_.size - end_bytes, 0);
+    if (end_->bytes.empty()) {
+      std::vector<std::byte> read(static_cast<std::size_t>(object_.size - begin));
+      get(begin, read);
+      end_->bytes = std::move(read);
+    }
+    std::memcpy(bytes.data(), end_->bytes.data() + (offset - begin), bytes.size());
+  }
   void get(std::int64_t offset, std::span<std::byte> bytes) const {
     auto client = files_.client();
     try {
@@ -94,6 +110,7 @@ class OldObject : public io::File {
   const io::Path path_;
   const bucket::Object object_;
   const std::function<void()> lost_;
+  const std::shared_ptr<ObjectEnd> end_;
   mutable Mutex mutex_;
   mutable std::vector<std::byte> ahead_ CAIRN_GUARDED_BY(mutex_);
   mutable std::int64_t ahead_at_ CAIRN_GUARDED_BY(mutex_) = 0;  // where these are
@@ -117,8 +134,9 @@ std::unique_ptr<io::File> small_object(io::Path path, const bucket::Object& obje
 }
 
 std::unique_ptr<io::File> old_object(BucketFiles& files, io::Path path, bucket::Object object,
-                                     std::function<void()> lost) {
-  return std::make_unique<OldObject>(files, std::move(path), std::move(object), std::move(lost));
+                                     std::function<void()> lost, std::shared_ptr<ObjectEnd> end) {
+  return std::make_unique<OldObject>(files, std::move(path), std::move(object), std::move(lost),
+                                     std::move(end));
 }
 
 }  // namespace cairn

@@ -241,7 +241,12 @@ IndexFile look_into(io::FileSystem& files, const io::Path& prefix, std::string i
   return load_values(files, prefix, {graph}, std::move(loaded));
 }
 
-std::optional<IndexFile> read_only_index(io::FileSystem& files, const io::Path& prefix) {
+std::optional<IndexFile> read_only_index(io::FileSystem& files, const io::Path& prefix,
+                                         std::optional<Format> known) {
+  if (known) {
+    const auto& format = format_of(*known);
+    return at_main_file(format, prefix, [&] { return format.read_index(files, prefix); });
+  }
   const auto there = formats_there(files, prefix);
   if (there.size() != 1) return std::nullopt;
   return at_main_file(*there.front(), prefix,

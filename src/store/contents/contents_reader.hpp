@@ -67,8 +67,10 @@ IndexFile look_into(io::FileSystem&, const io::Path& prefix, std::string index, 
 /// The following functions are parts of load_index(), for several ranks that share the work.
 ///
 /// Reads the index of the only checkpoint under this prefix, and nothing else. Nothing if there is
-/// no checkpoint, or one in each format.
-std::optional<IndexFile> read_only_index(io::FileSystem&, const io::Path& prefix);
+/// no checkpoint, or one in each format. `known`: it is in this format, and others are not looked
+/// for; throws what reading throws.
+std::optional<IndexFile> read_only_index(io::FileSystem&, const io::Path& prefix,
+                                         std::optional<Format> known = std::nullopt);
 /// The size of a data file; nothing if it is missing.
 std::optional<std::int64_t> data_file_size(io::FileSystem&, Format, const io::Path& prefix,
                                            int file, int num_files);

@@ -36,6 +36,12 @@ std::optional<Format> History::twin_of(std::int64_t step) const {
   return entry && entry->other_is_same ? entry->other : std::nullopt;
 }
 
+std::optional<Format> History::only_format_of(std::int64_t step) const {
+  const auto* entry = find(step);
+  return entry && entry->damage.empty() && !entry->other ? std::optional(entry->format)
+                                                         : std::nullopt;
+}
+
 std::int64_t History::last_number() const {
   auto last = std::max(last_number_, head_);
   for (const auto& entry : catalog_) last = std::max(last, entry.save.sequence);

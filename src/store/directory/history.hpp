@@ -57,6 +57,8 @@ class History {
   std::optional<CatalogEntry> copy_of(std::int64_t step) const;
   /// The other format in which this very save is there, too; nothing: it is not.
   std::optional<Format> twin_of(std::int64_t step) const;
+  /// The format in which it is; nothing: it is in two, or damaged, or is not here.
+  std::optional<Format> only_format_of(std::int64_t step) const;
   bool any_volatile() const;
   RestoreChoices choices() const;
   /// Whether this step is there, and no save without the permission to overwrite may take its

@@ -180,6 +180,49 @@ TEST(RequestsOfASaveAsHdf5, ArePartsOfOneObject) {
   }
 }
 
+// Rank 0 asks one after another, so each request before the bytes is a wait. The other ranks ask
+// for bytes alone.
+TEST(RequestsOfARestore, AreFewBeforeTheBytes) {
+  const auto index = cat("run/ckpt-", saves, ".index");
+  const auto data = [](int number) { return cat(".data-0000", number, "-of-0000", ranks + 1); };
+  const auto all = requests_of({""}, true);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto lines = all[static_cast<std::size_t>(rank)];
+    for (auto& line : lines) {
+      if (line.starts_with("read ") && line.ends_with(data(ranks))) line = "read metadata";
+    }
+    const auto bytes = cat("read 4096 of run/ckpt-", saves, data(rank));
+    const auto expected = rank > 0 ? Lines{bytes}
+                                   : Lines{"list run/.cairn/",
+                                           "look run/.cairn/runs.ckpt",
+                                           "look run/.cairn/ended",
+                                           cat("list run/ckpt-", saves, '.'),
+                                           "get " + index,
+                                           "read metadata",
+                                           bytes,
+                                           "put run/.cairn/runs.ckpt"};
+    EXPECT_EQ(lines, expected) << text_of(lines);
+  }
+}
+
+TEST(RequestsOfARestore, AreFewBeforeTheBytesOfAnHdf5File) {
+  if (!hdf5::available()) GTEST_SKIP() << "without libhdf5";
+  const auto file = cat("run/ckpt-", saves, ".h5");
+  const auto all = requests_of({.name = "", .format = Format::hdf5}, true);
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto lines = all[static_cast<std::size_t>(rank)];
+    const auto reads = std::erase_if(lines, [&](const auto& line) {
+      return line.starts_with("read ") && line.ends_with(" of " + file);
+    });
+    EXPECT_EQ(reads, rank > 0 ? 0 : 2) << "its end, which has all metadata, and the bytes";
+    const auto expected =
+        rank > 0 ? Lines{}
+                 : Lines{"list run/.cairn/", "look run/.cairn/runs.ckpt", "look run/.cairn/ended",
+                         "look " + file, "put run/.cairn/runs.ckpt"};
+    EXPECT_EQ(lines, expected) << text_of(lines);
+  }
+}
+
 TEST(RequestsOfARestore, AreOneRangeForManySmallTensors) {
   const auto all = requests_of({"", false, 2000, 4096}, true);
   for (const auto& lines : all) {

@@ -227,12 +227,14 @@ class ViewOfABucket : public testing::Test {
     client_->put("run/" + name, std::as_bytes(std::span(bytes)));
   }
   static std::string read(io::FileSystem& files, const std::string& name) {
-    return io::read_file(files, "/run/" + name, 1000);
+    return io::read_file(files, "/run/" + name, std::int64_t{1} << 20);
   }
   std::shared_ptr<io::FileSystem> view() const { return io::view_of(files_); }
 
   const std::shared_ptr<BucketServer> server_ = std::make_shared<BucketServer>();
-  const std::shared_ptr<BucketFiles> files_ = server_->files();
+  Ledger ledger_;
+  const std::shared_ptr<BucketFiles> files_ = std::make_shared<BucketFiles>(
+      [this] { return std::make_unique<Noted>(server_->connect(), ledger_); });
   const std::unique_ptr<bucket::Requests> client_ = server_->connect();
   const std::string data_ = "ckpt-1.data-00000-of-00002", index_ = "ckpt-1.index";
 };
@@ -267,13 +269,29 @@ TEST_F(ViewOfABucket, BelievesAnOldListingNothingOfASave) {
   }
 }
 
+// Metadata and index lie there, and are read one after the other, each with a file of its own.
+TEST_F(ViewOfABucket, ReadsTheEndOfAnObjectOnce) {
+  const auto data = std::string(100'000, 'd') + std::string(50'000, 'e');
+  put(data_, data), put(index_, "index");
+  const auto files = view();
+  EXPECT_EQ(read(*files, index_), "index");
+  ledger_.take();
+  for (const auto at : {149'000, 100'000, 120'000}) {
+    std::string bytes(1000, '.');
+    files->open_read("/run/" + data_)->read_at(at, std::as_writable_bytes(std::span(bytes)));
+    EXPECT_EQ(bytes, std::string(1000, 'e')) << at;
+  }
+  EXPECT_EQ(ledger_.take(), Lines{cat("read ", 64 << 10, " of run/", data_)});
+}
+
 TEST_F(ViewOfABucket, ForgetsWhenAReadFindsAnObjectGoneOrReplaced) {
+  const std::string data(100'000, 'd');  // so long that its end is not all of it
   const auto known = [&] {
-    put(data_, "data"), put(index_, "index");
+    put(data_, data), put(index_, "index");
     auto files = view();
     files->list("/run");
     EXPECT_EQ(read(*files, index_), "index");
-    EXPECT_EQ(read(*files, data_), "data");
+    EXPECT_EQ(read(*files, data_), data);
     return files;
   };
   auto files = known();
