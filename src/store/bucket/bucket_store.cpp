@@ -125,6 +125,15 @@ void require_same_format(const Location& place, const BucketPlace& at,
   }
 }
 
+// With what is heard once. `limited`: these files have a limit on time, which those of the place
+// need not have.
+Location viewed(Location place, BucketFiles& files, bool limited) {
+  if (limited || io::has_views(*place.files)) {
+    place.files = files.view({std::shared_ptr<void>(), &files});
+  }
+  return place;
+}
+
 class BucketStore : public Store {
  public:
   // `limited`: if given, all requests are made with it.
@@ -375,7 +384,8 @@ class BucketStore : public Store {
     add_mark(place_, *history_.find(step), *mark);
   }
   void refresh_pins(std::vector<CatalogEntry>& entries) const override {
-    const auto seen = viewed();  // one answer tells that there are neither
+    const auto seen =
+        viewed(place_, files_, limited_ != nullptr);  // one answer tells that there are neither
     cairn::refresh_pins(seen, entries);
     refresh_marks(seen, entries);
   }
@@ -389,16 +399,9 @@ class BucketStore : public Store {
                                    id, format);
     return {std::move(draft), id, format, prefix};
   }
-  Location viewed() const {
-    auto seen = place_;
-    if (limited_ || io::has_views(*place_.files)) {
-      seen.files = files_.view({std::shared_ptr<void>(), &files_});
-    }
-    return seen;
-  }
   // By the log, and not by a listing, which may be older than it. Without one all steps count.
   std::vector<CatalogEntry> read_catalog() const {
-    const auto seen = viewed();
+    const auto seen = viewed(place_, files_, limited_ != nullptr);
     const bool has_view = seen.files != place_.files;
     if (has_view) seen.files->list(place_.directory);  // which tells of all data files
     if (policy_.read_only) {
