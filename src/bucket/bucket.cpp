@@ -106,33 +106,6 @@ Error no_tls(const Endpoint& endpoint) {
 
 }  // namespace
 
-Endpoint find_endpoint(const Surroundings& from, std::string bucket) {
-  Endpoint found{.bucket = std::move(bucket), .region = find_region(from, "us-east-1")};
-  const auto chosen = chosen_endpoint(from);
-  if (!chosen) {
-    // The certificate of AWS's hosts covers no bucket with a dot.
-    found.in_path = found.bucket.find('.') != std::string::npos;
-    found.host = cat(found.in_path ? "" : found.bucket + ".", "s3.", found.region,
-                     found.region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
-    return found;
-  }
-  const auto& [url, by] = *chosen;
-  constexpr std::string_view plain = "http://", secure = "https://";
-  found.tls = url.starts_with(secure);
-  if (!found.tls && !url.starts_with(plain)) {
-    throw Error(Code::invalid_argument, cat(by, " is '", url, "'"), "",
-                "Write http://HOST:PORT or https://HOST.");
-  }
-  found.host = url.substr((found.tls ? secure : plain).size());
-  while (found.host.ends_with('/')) found.host.pop_back();
-  if (found.host.empty() || found.host.find('/') != std::string::npos) {
-    throw Error(Code::invalid_argument, cat(by, " is '", url, "'"), "a path cannot follow the host",
-                "Write http://HOST:PORT or https://HOST.");
-  }
-  found.in_path = true;
-  return found;
-}
-
 Bucket::Bucket(Endpoint endpoint, std::shared_ptr<CredentialSource> credentials,
                HttpSettings settings, Patience patience, std::shared_ptr<Complaints> complaints)
     : endpoint_(std::move(endpoint)),
@@ -281,9 +254,24 @@ std::optional<std::string> Bucket::tag_of_put(const std::string& key, const std:
   return there.header("etag");
 }
 
-// A put, or the completion of an upload. `id`: what names it.
-std::optional<std::string> Bucket::conditional(const std::string& key, Transfer transfer,
+// A put, or the completion of an upload. `id`: what names it. Older gateways of Ceph take the
+// quotes for a part of the tag.
+std::optional<std::string> Bucket::conditional(const std::string& key, const Transfer& transfer,
                                                const Condition& condition, const std::string& id) {
+  const auto bare = without_quotes(condition.tag);
+  if (bare.empty()) return put_if(key, transfer, condition, id);
+  const auto put = [&] {
+    return put_if(key, transfer, takes_bare_tags_ ? Condition::same(bare) : condition, id);
+  };
+  if (auto tag = put()) return tag;
+  const auto there = perform(key, this->transfer("HEAD", key));
+  if (!there.is_good() || there.header("etag") != condition.tag) return std::nullopt;
+  takes_bare_tags_ = !takes_bare_tags_;
+  return put();
+}
+
+std::optional<std::string> Bucket::put_if(const std::string& key, Transfer transfer,
+                                          const Condition& condition, const std::string& id) {
   set_condition(transfer.request, condition);
   const auto answer = perform(key, transfer);
   if (answer.is_good() && told_error(answer).code.empty()) return tag_of(answer);
@@ -291,13 +279,6 @@ std::optional<std::string> Bucket::conditional(const std::string& key, Transfer 
   // gone.
   if (was_repeated_ && (answer.status == 412 || answer.status == 404 || answer.status == 409)) {
     if (auto tag = tag_of_put(key, id)) return tag;
-  }
-  // Older gateways of Ceph take the quotes for a part of the tag.
-  if (const auto bare = without_quotes(condition.tag); answer.status == 412 && !bare.empty()) {
-    const auto there = perform(key, this->transfer("HEAD", key));
-    if (there.is_good() && there.header("etag") == condition.tag) {
-      return conditional(key, std::move(transfer), Condition::same(bare), id);
-    }
   }
   if (answer.status == 412 || (answer.status == 404 && condition.kind == Condition::Kind::same)) {
     return std::nullopt;
@@ -317,7 +298,7 @@ std::optional<std::string> Bucket::put(const std::string& key, std::span<const s
   one.request.headers[id_header] = id;
   one.request.headers[checksum_header] = checksum_text(crc32c(bytes));
   one.body = bytes;
-  return conditional(key, std::move(one), condition, id);
+  return conditional(key, one, condition, id);
 }
 
 std::optional<Bucket::Got> Bucket::get(const std::string& key) {
@@ -465,7 +446,7 @@ std::optional<std::string> Bucket::complete(const Upload& upload, const PartTags
   auto one = transfer("POST", upload.key);
   one.request.query = {{"uploadId", upload.id}};
   one.body = std::as_bytes(std::span(text));
-  auto tag = conditional(upload.key, std::move(one), condition, upload.mark);
+  auto tag = conditional(upload.key, one, condition, upload.mark);
   // Older gateways of Ceph do not say it. Nothing: the object was replaced since.
   return tag && tag->empty() ? tag_of_put(upload.key, upload.mark) : tag;
 }

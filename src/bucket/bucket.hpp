@@ -13,24 +13,11 @@
 
 #include "bucket/complaints.hpp"
 #include "bucket/credentials.hpp"
+#include "bucket/endpoint.hpp"
 #include "bucket/http.hpp"
 #include "bucket/requests.hpp"
 
 namespace cairn::bucket {
-
-/// Which server, and which bucket of it.
-struct Endpoint {
-  std::string host = {};  ///< with its port, if it is not that of the scheme
-  std::string bucket = {};
-  std::string region = {};
-  bool tls = true;
-  bool in_path = false;  ///< the bucket is named in the path, not in the host
-};
-
-/// The endpoint of a bucket by the environment: AWS's own, or that of AWS_ENDPOINT_URL_S3,
-/// AWS_ENDPOINT_URL or the profile's endpoint_url, whose buckets are named in the path. Throws
-/// invalid_argument.
-Endpoint find_endpoint(const Surroundings&, std::string bucket);
 
 /// How long requests are tried. Servers ask clients to try again.
 struct Patience {
@@ -98,8 +85,10 @@ class Bucket : public Requests {
   Sent take(Pending);
   [[noreturn]] void refuse(const std::string& key, const Answer&, const Request&) const;
   std::optional<std::string> tag_of_put(const std::string& key, const std::string& id);
-  std::optional<std::string> conditional(const std::string& key, Transfer, const Condition&,
+  std::optional<std::string> conditional(const std::string& key, const Transfer&, const Condition&,
                                          const std::string& id);
+  std::optional<std::string> put_if(const std::string& key, Transfer, const Condition&,
+                                    const std::string& id);
 
   Endpoint endpoint_;
   std::shared_ptr<CredentialSource> credentials_;
@@ -108,9 +97,10 @@ class Bucket : public Requests {
   std::shared_ptr<Complaints> complaints_;
   Http http_;
   std::mt19937_64 numbers_{std::random_device{}()};
-  double clock_ahead_ = 0;     // of the server, in seconds, if its clock differs much
-  bool has_answered_ = false;  // the server
-  bool was_repeated_ = false;  // the last request was sent more than once
+  double clock_ahead_ = 0;        // of the server, in seconds, if its clock differs much
+  bool has_answered_ = false;     // the server
+  bool takes_bare_tags_ = false;  // the server, in conditions
+  bool was_repeated_ = false;     // the last request was sent more than once
   std::map<Pending, Sent> sent_;
 };
 

@@ -108,6 +108,32 @@ TEST(Bucket, TagsInListingsAreThoseOfLooks) {
   }
 }
 
+// Older ones want none in conditions, which is found out once, and may change with the server.
+TEST(Bucket, ConditionsHaveTheQuotesThatTheServerTakes) {
+  Server server;
+  auto bucket = server.bucket();
+  const auto put = [&](bool changes) {
+    if (changes) {
+      server.will(error(412, "PreconditionFailed"));
+      server.will({.headers = "ETag: \"t\"\r\nContent-Length: 4\r\n"});  // to a HEAD
+    }
+    server.will({.headers = "ETag: \"u\"\r\n"});
+    const auto before = server.requests().size();
+    EXPECT_EQ(bucket.put("k", bytes("text"), Condition::same("\"t\"")), "\"u\"");
+    EXPECT_EQ(server.requests().size() - before, changes ? 3u : 1u);
+    return header_of(server.requests().back(), "if-match");
+  };
+  EXPECT_EQ(put(false), "\"t\"");
+  EXPECT_EQ(put(true), "t");
+  EXPECT_EQ(put(false), "t");
+  EXPECT_EQ(put(true), "\"t\"");
+  // Another object is there, whatever the quotes.
+  server.will(error(412, "PreconditionFailed"));
+  server.will({.headers = "ETag: \"other\"\r\nContent-Length: 4\r\n"});
+  EXPECT_EQ(bucket.put("k", bytes("text"), Condition::same("\"t\"")), std::nullopt);
+  EXPECT_EQ(put(false), "\"t\"");
+}
+
 TEST(Bucket, TheChecksumTravels) {
   Server server;
   auto bucket = server.bucket();
