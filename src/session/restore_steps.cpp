@@ -92,7 +92,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
   RestoreReport report;
   const auto restore_from = [&](std::optional<Format> format) {
     const auto seen = viewed(job);
-    const auto known = job.root() ? store.history().only_format_of(step) : std::nullopt;
+    const auto known = store.history().only_format_of(step);  // rank 0 has the catalog
     index.emplace(share_index(seen, job.prefix(step), format, known));
     report = restore_state(seen, *index, state, options,
                            {.touched = &touched, .may_be_older = may_be_older});
