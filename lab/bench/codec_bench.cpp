@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cairn/cairn.hpp>
+#include <cairn/file_system.hpp>
 #include <cairn/mpi.hpp>
 #include <chrono>
 #include <cmath>

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "exchange/messages.hpp"
 #include "exchange/spread.hpp"
 #include "group/collectives.hpp"
 
@@ -31,11 +32,11 @@ inline int plan_in_turn(std::vector<plan::Spread>& spreads, std::vector<double>&
   std::int64_t pieces = 0;
   for (auto& one : spreads) pieces += one.pieces();
   const auto planners = spreads[0].planners(pieces);
-  std::vector<Mail> mail(spreads.size());
+  std::vector<Messages> mail(spreads.size());
   const auto deliver = [&](const auto& step) {
-    std::vector<Mail> come(spreads.size());
+    std::vector<Messages> come(spreads.size());
     for (std::size_t r = 0; r < spreads.size(); ++r) {
-      Mail sent;
+      Messages sent;
       {
         const Clock clock(took[r]);
         sent = step(r);

@@ -155,7 +155,8 @@ class Rebuild {
         size_(bytes),
         buffer_(nth(block)) {
     set_.code = cairn::protect::code_of(ranks_, 1);
-    for (int node = 0; node < ranks_; ++node) set_.members.push_back({{node}, {size_}});
+    for (int node = 0; node < ranks_; ++node)
+      set_.members.push_back({{node}, {size_}, false, true, {}, {}});
     set_.block_bytes = cairn::protect::choose_block_bytes(set_.code, size_);
     fs::create_directories(place);
     piece_ = make(place + "/piece"), parity_ = make(place + "/parity"), new_ = make(place + "/new");
