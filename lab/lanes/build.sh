@@ -1,5 +1,4 @@
-# Sourced, after lib.sh, by the scripts in lanes: a build for tests that compiles as quickly as that
-# of scripts/test.
+# Sourced, after lib.sh, by the scripts in lanes: a build for tests.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
 
 # configure_for_tests BUILD [CMAKE OPTION...]
@@ -10,7 +9,7 @@ configure_for_tests() {
   if has_program ld.lld; then clang+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld); fi
   mkdir -p "$build"
   quietly "$build/configure.log" cmake -S "$root" --preset dev -B "$build" ${clang[@]+"${clang[@]}"} \
-    -DCAIRN_BENCH=OFF -DCMAKE_UNITY_BUILD=ON -DCAIRN_PRECOMPILE=ON -DCAIRN_TOOL_FLAGS=-O0 \
+    -DCAIRN_PRECOMPILE=ON -DCAIRN_TOOL_FLAGS=-O0 \
     -DCAIRN_TEST_FLAGS=-O0 -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g0" "$@" || return 1
   sed -n '/-- Cairn /,/-- Configuring/{/Configuring/!p}' "$build/configure.log"
 }
