@@ -60,14 +60,17 @@ bool move_waiting(io::FileSystem& fs, const Transaction& save, int number) {
 }
 
 // Opens the waiting file of this number under the name of the save's part, cut off at most_bytes.
-// Null if none waits, or if it cannot be opened or its bytes have another name: then only the name
-// of the part is removed. `held`: what is known of the file; nothing if another has its name.
+// Null if none waits, or if it cannot be opened or its bytes have another name, even if only this
+// node still knows that name (recycled.hpp): then only the name of the part is removed. `held`:
+// what is known of the file; nothing if another has its name.
 std::unique_ptr<io::File> try_take(io::FileSystem& fs, const Transaction& save, int number,
                                    std::int64_t most_bytes, std::optional<BlockHashes>& held) {
   if (!move_waiting(fs, save, number)) return nullptr;
   const auto part = save.part(number);
   try {
-    if (auto file = fs.open_sole(part)) {
+    auto file = fs.open_sole(part);
+    if (file && !save.files.takes && io::exists(fs, save.data(number))) file.reset();
+    if (file) {
       if (held && file->id() != held->id) held.reset();
       if (file->size() > most_bytes) file->resize(most_bytes);
       return file;
@@ -120,7 +123,9 @@ void recycle(io::FileSystem& fs, const io::Path& directory, const Naming& naming
   const auto slot = folder(directory) / recycled_name(naming, number);
   try {
     const auto status = fs.status(data);
-    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data)) {
+    const auto there = fs.status(slot);
+    const bool still_known = status && there && there->id.inode == status->id.inode;
+    if (status && status->size >= recycled_from_bytes && fs.has_one_name(data) && !still_known) {
       // This may replace a file that is still waiting because its save made a new one instead.
       fs.rename(data, slot);
       return waits.put(number, status->size);
@@ -242,6 +247,7 @@ PartFile make_part(io::FileSystem& fs, const Transaction& save, int number, std:
 bool share_part(io::FileSystem& fs, const Transaction& save, int number, const io::Path& data) {
   const auto part = save.part(number);
   if (save.files.recycle && move_waiting(fs, save, number)) fs.remove(part);
+  if (io::exists(fs, save.data(number))) return false;  // the file may have had this name
   return fs.try_link(data, part);
 }
 

@@ -10,6 +10,12 @@
 /// file that has a second name (somebody archives with links), or is a link itself, is never
 /// overwritten.
 ///
+/// A file must not get a name again that it had, unless the same node took that name from it: a
+/// node may still know the old name (GlusterFS 10 does), and then the kernel leaves out the rename,
+/// as between two names of one file, and reports no error. So a node looks first whether it knows
+/// the name. Only data that was left is taken without a look, by saves of steps that are higher
+/// than all before.
+///
 /// A writer takes the file of its own number and needs no message for that. The count of files in a
 /// name does not matter: a step that is saved over and over alternates between two counts, and each
 /// would need files of its own. Three kinds of files are always new: those of MPI-IO, where a hole
@@ -99,7 +105,8 @@ PartFile make_part(io::FileSystem&, const Transaction&, int number, std::int64_t
 
 /// Makes a data file of a save as one more hard link to a data file of a committed checkpoint. A
 /// file that waits for this number is removed, since nobody will overwrite it. Returns false, and
-/// makes nothing, if the file cannot have another name. Throws what FileSystem::try_link throws.
+/// makes nothing, if the file cannot have another name, or may have had the final one. Throws what
+/// FileSystem::try_link throws.
 bool share_part(io::FileSystem&, const Transaction& save, int number, const io::Path& data);
 
 }  // namespace cairn::commit

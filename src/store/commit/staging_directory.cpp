@@ -91,6 +91,7 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
   if (!there) return true;
   if (meant && there->id != meant) return false;
   auto retired = std::make_shared<RetiredIndex>();
+  retired->step = step;
   retired->path = aside;
   try {
     files_->rename(index, aside);
@@ -114,8 +115,13 @@ bool Staging::retire_index(std::int64_t step, const std::optional<io::FileId>& m
   return true;
 }
 
+std::shared_ptr<RetiredIndex> Staging::take_retired(std::int64_t step) {
+  if (retired_ && retired_->step >= step) forget_retired();
+  return std::exchange(retired_, nullptr);
+}
+
 void Staging::forget_retired() {
-  const auto retired = take_retired();
+  const auto retired = std::exchange(retired_, nullptr);
   if (!retired) return;
   sync_state_file();
   retired->file.reset();

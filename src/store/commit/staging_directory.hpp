@@ -60,9 +60,10 @@ class Staging {
   /// and changes nothing, if a file other than `meant` has its name. Throws busy if the directory
   /// is no longer ours; whatever it throws, the index has its name again if possible.
   bool retire_index(std::int64_t step, const std::optional<io::FileId>& meant);
-  /// The retired index that a save's index may overwrite; null if there is none. Each is given out
-  /// once.
-  std::shared_ptr<RetiredIndex> take_retired() { return std::exchange(retired_, nullptr); }
+  /// The retired index that the index of a save of this step may overwrite; null if there is none.
+  /// Each is given out once. One of this step or a higher one is forgotten: it may have had the
+  /// name that it would get (recycled.hpp).
+  std::shared_ptr<RetiredIndex> take_retired(std::int64_t step);
 
   /// Forgets it: no save will overwrite it.
   void forget_retired();

@@ -50,6 +50,7 @@ struct DataFiles {
 /// The index, in the staging directory, of a checkpoint that is durably gone. The index of the next
 /// save overwrites it.
 struct RetiredIndex {
+  std::int64_t step = -1;
   io::Path path;
   std::unique_ptr<io::File> file;
 };

@@ -108,8 +108,9 @@ class Directory final : public Store {
   MetricsFile metrics_;
   std::optional<commit::Transaction> unwithdrawn_;  // failed, but recovery could still complete it
   std::unique_ptr<commit::KnownBlocks> known_ = std::make_unique<commit::KnownBlocks>();
-  bool warned_ = false;   // that others' checkpoints are there
-  bool spoiled_ = false;  // the staging directory is to go when no save needs it
+  std::int64_t highest_ = -1;  // step that was there or was saved, as far as is known
+  bool warned_ = false;        // that others' checkpoints are there
+  bool spoiled_ = false;       // the staging directory is to go when no save needs it
 };
 
 }  // namespace cairn

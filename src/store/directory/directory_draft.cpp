@@ -24,16 +24,20 @@ void require_free(const Location& place, std::int64_t step, std::int64_t bytes) 
       .at(place.directory.string());
 }
 
+// Of these steps, and of one more.
+std::int64_t highest(std::int64_t step, const std::vector<CatalogEntry>& entries) {
+  for (const auto& entry : entries) step = std::max(step, entry.step);
+  return step;
+}
+
 }  // namespace
 
 bool Directory::is_simple(std::int64_t step, int data_files) const {
   if (owned_.staging && (!owned_.staging->is_durable() || spoiled_)) return false;
-  // Data that was left of this step has names that the save may need (avoid_counts_in_use).
-  const auto some = owned_.recycling.left();
-  const bool waits =
-      std::any_of(some.begin(), some.end(), [&](const auto& one) { return one.step == step; });
-  return !waits && !history_.find(step) && !unwithdrawn_ && place_.atomic_rename &&
-         sequences_.has_next() && !sequences_.is_within_reach(step) && !history_.any_volatile() &&
+  // Data that was left is under names that the save may need, or has had such names.
+  const bool higher = step > highest(highest_, history_.catalog());
+  return higher && !unwithdrawn_ && place_.atomic_rename && sequences_.has_next() &&
+         !sequences_.is_within_reach(step) && !history_.any_volatile() &&
          owned_.recycling.can_take_left(data_files);
 }
 
@@ -59,6 +63,7 @@ DraftId Directory::offer(int data_files) {
 }
 
 void Directory::use(const DraftId& id) {
+  highest_ = std::max(id.step, highest(highest_, history_.catalog()));
   sequences_.use(id.sequence);
   if (id.files.recycled_bytes >= 0) owned_.recycling.take_waiting();
   if (id.files.left_step >= 0) owned_.recycling.take(id.files.left_step);
@@ -105,7 +110,7 @@ void Directory::make_temp(commit::Transaction& save) {
   if (is_staged(save)) {
     save.staging = owned_.staging->make(save.files);
     save.opened_staging = owned_.staging->opened();
-    save.retired = owned_.staging->take_retired();
+    save.retired = owned_.staging->take_retired(save.step);
     if (save.records) owned_.staging->make_durable();
   } else if (owned_.staging) {
     owned_.staging->forget_retired();
@@ -156,7 +161,8 @@ Draft Directory::begin_save(const Intent& intent) try {
   sequences_.require(step);
   require_replaceable(step, intent.may_overwrite);
   warn_of_others(step);
-  const auto takes = owned_.recycling.choose_left(step, data_files, alone);
+  const auto before = highest(highest_, history_.catalog());
+  const auto takes = owned_.recycling.choose_left(data_files, alone, step > before);
   const auto recycled = takes                      ? takes->bytes
                         : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)
                                                    : 0;
@@ -191,6 +197,7 @@ Draft Directory::begin_save(const Intent& intent) try {
     std::erase_if(history_.catalog(), [&](const auto& entry) { return entry.step == step; });
   }
   make_temp(save);
+  highest_ = std::max(step, before);
   owned_.recycling.take_waiting();
   if (takes) {
     save.files.takes = takes;

@@ -79,7 +79,7 @@ std::optional<io::FileId> Directory::publish(Prepared& prepared, int data_files,
   auto& save = transaction_of(prepared.draft);
   save.named = prepared.draft.named();
   if (owned_.is_in_staging(save)) {  // the index overwrites one that is gone
-    if (!save.retired) save.retired = owned_.staging->take_retired();
+    if (!save.retired) save.retired = owned_.staging->take_retired(save.step);
     save.opened_staging = owned_.staging->opened();
   }
   std::optional<PinLock> pins;

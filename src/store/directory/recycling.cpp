@@ -52,13 +52,9 @@ bool Recycling::can_take_left(int data_files) const {
                      [&](const auto& some) { return can_take(some, data_files); });
 }
 
-std::optional<commit::LeftData> Recycling::choose_left(std::int64_t step, int data_files,
-                                                       bool alone) {
+std::optional<commit::LeftData> Recycling::choose_left(int data_files, bool alone, bool higher) {
   const auto all = left();
-  const bool fit = std::all_of(all.begin(), all.end(), [&](const auto& some) {
-    return step != some.step && can_take(some, data_files);
-  });
-  if (fit && !all.empty()) return all.front();
+  if (higher && can_take_left(data_files) && !all.empty()) return all.front();
   remove_left(alone ? waiting() : nullptr);
   return std::nullopt;
 }

@@ -43,8 +43,9 @@ class Recycling {
   commit::LeftData next_left() const;
   /// Whether all of it can be taken by saves of so many data files: all of one is, or none.
   bool can_take_left(int data_files) const;
-  /// What a save of this step takes; what it cannot take goes, or waits if it is `alone`.
-  std::optional<commit::LeftData> choose_left(std::int64_t step, int data_files, bool alone);
+  /// What a save takes; what it cannot take goes, or waits if it is `alone`. It takes none if its
+  /// step is not higher than all before: a file could get a name again that it had (recycled.hpp).
+  std::optional<commit::LeftData> choose_left(int data_files, bool alone, bool higher);
   /// It is a save's. Any thread.
   void take(std::int64_t step);
   /// No save will take any of it. Any thread.

@@ -3,7 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include "store/unchanged_blocks.hpp"
 #include "support/forwarding_files.hpp"
@@ -54,6 +58,98 @@ class ExpectingFiles : public test::ForwardingFiles {
     return std::make_unique<ExpectingFile>(expected);
   }
 };
+
+// A node that knows names which other nodes have taken from files meanwhile, as GlusterFS does. Two
+// names of one file are not renamed.
+class KnowingNode : public test::ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  std::optional<io::Status> status(const io::Path& path) override {
+    if (auto found = files_->status(path)) {
+      inodes_[path] = found->id.inode;
+      return found;
+    }
+    const auto known = inodes_.find(path);
+    if (known == inodes_.end()) return std::nullopt;
+    io::Status old;
+    old.id.inode = known->second;
+    return old;
+  }
+  void rename(const io::Path& from, const io::Path& to) override {
+    const auto inode = files_->status(from) ? files_->status(from)->id.inode : 0;
+    if (inodes_.contains(to) && inodes_[to] == inode) return;
+    files_->rename(from, to);
+    inodes_.erase(from);
+    inodes_[to] = inode;
+  }
+  void remove(const io::Path& path) override {
+    inodes_.erase(path);
+    files_->remove(path);
+  }
+
+ private:
+  std::map<io::Path, std::uint64_t> inodes_;
+};
+
+// Two nodes with files of a directory.
+class TwoNodes : public testing::Test {
+ protected:
+  TwoNodes() {
+    for (const auto* path : {"/d", "/d/.cairn"}) disk_->create_directory(path);
+    prepare_recycling(*disk_, "/d");
+    waits_.set({});
+  }
+  Transaction begin(std::int64_t step) {
+    Transaction save{"/d", name_, step, new_uuid(), 3};
+    save.files.recycle = true;
+    disk_->create_directory(save.temp());
+    return save;
+  }
+  static void write(io::FileSystem& node, const Transaction& save) {
+    const auto part = make_part(node, save, 1, 5000);
+    part.file->resize(5000);
+    part.file->close();
+    name_data(node, save, {1});
+  }
+  void recycle_data(io::FileSystem& node, const Transaction& save) {
+    recycle(node, "/d", name_, 1, save.data(1), waits_);
+  }
+
+  const std::shared_ptr<io::MemoryFileSystem> disk_ = std::make_shared<io::MemoryFileSystem>();
+  const Naming name_{"a", true};
+  KnowingNode a_{disk_}, b_{disk_};
+  Waiting waits_;
+};
+
+TEST_F(TwoNodes, AFileThatCannotWaitAgainIsRemoved) {
+  const auto first = begin(1), second = begin(2);
+  write(a_, first);
+  recycle_data(a_, first);
+  write(b_, second);
+  recycle_data(a_, second);
+  EXPECT_FALSE(io::exists(*disk_, second.data(1)));
+}
+
+TEST_F(TwoNodes, AFileDoesNotGetANameAgainThatItHad) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto save = begin(1);
+    write(b_, save);
+    EXPECT_TRUE(io::exists(*disk_, save.data(1))) << turn;
+    recycle_data(a_, save);
+  }
+}
+
+TEST_F(TwoNodes, ASharedFileDoesNotGetANameAgainThatItHad) {
+  const auto first = begin(1);
+  write(b_, first);
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto save = begin(2);
+    if (!share_part(b_, save, 1, first.data(1))) make_part(b_, save, 1, 5000).file->close();
+    name_data(b_, save, {1});
+    EXPECT_TRUE(io::exists(*disk_, save.data(1))) << turn;
+    a_.remove(save.data(1));
+  }
+}
 
 TEST(NewParts, AreToldOnlyOfASizeThatIsKnown) {
   const auto disk = std::make_shared<io::MemoryFileSystem>();

@@ -116,11 +116,21 @@ TEST_F(StagingOf, KeepsARetiredIndexForTheNextToOverwrite) {
   EXPECT_FALSE(io::exists(*disk_, index(7)));
   EXPECT_TRUE(told(7, *disk_));
   EXPECT_FALSE(told(8, *disk_));
-  const auto retired = staging_->take_retired();
+  const auto retired = staging_->take_retired(8);
   ASSERT_TRUE(retired);
   EXPECT_EQ(read(retired->path), "an index");
-  EXPECT_FALSE(staging_->take_retired());
+  EXPECT_FALSE(staging_->take_retired(8));
   EXPECT_TRUE(staging_->retire_index(7, id)) << "there is none any more";
+}
+
+TEST_F(StagingOf, AnIndexDoesNotGetANameAgainThatItMayHaveHad) {
+  for (const std::int64_t step : {6, 7}) {
+    staging_->make();
+    EXPECT_TRUE(staging_->retire_index(7, put(7)));
+    EXPECT_TRUE(told(7, *disk_));
+    EXPECT_FALSE(staging_->take_retired(step));
+    EXPECT_FALSE(io::exists(*disk_, staging_->path() / retired_name(7)));
+  }
 }
 
 // In every state after a power failure: the data of a retired checkpoint are overwritten next.
@@ -142,7 +152,7 @@ TEST_F(StagingOf, LeavesAFileThatIsNotTheOneThatIsMeant) {
   put(7, "another program's");
   EXPECT_FALSE(staging_->retire_index(7, id));
   EXPECT_EQ(read(index(7)), "another program's");
-  EXPECT_FALSE(staging_->take_retired());
+  EXPECT_FALSE(staging_->take_retired(8));
 }
 
 TEST_F(StagingOf, GivesBackAFileThatCameAfterTheLook) {
@@ -160,7 +170,7 @@ TEST_F(StagingOf, GivesBackAFileThatCameAfterTheLook) {
   EXPECT_TRUE(came);
   EXPECT_EQ(read(index(7)), "another program's");
   EXPECT_FALSE(told(7, *disk_));
-  EXPECT_FALSE(staging_->take_retired());
+  EXPECT_FALSE(staging_->take_retired(8));
 }
 
 TEST_F(StagingOf, GivesAnIndexBackIfItsRemovalIsNotDurable) {
@@ -169,7 +179,7 @@ TEST_F(StagingOf, GivesAnIndexBackIfItsRemovalIsNotDurable) {
   disk_->inject({Code::io, "sync_directory", "_temp_"});
   EXPECT_CAIRN_ERROR(staging_->retire_index(7, id), Code::io, "");
   EXPECT_EQ(read(index(7)), "an index");
-  EXPECT_FALSE(staging_->take_retired());
+  EXPECT_FALSE(staging_->take_retired(8));
 }
 
 // The disk is full: it is neither durable that the index was set aside, nor has the index its name
