@@ -10,13 +10,20 @@
 namespace cairn::commit {
 namespace {
 
+// Whether the file has no other name, and this node only still knows it by that path, which another
+// node has taken from it (recycled.hpp).
+bool only_known(io::FileSystem& files, const io::Path& aside, const io::Path& path) {
+  const auto file = files.status(aside), there = files.status(path);
+  return file && there && file->id.inode == there->id.inode && files.has_one_name(aside);
+}
+
 // Gives a file its name back, or removes the file if another one has that name.
 void give_back(io::FileSystem& files, const io::Path& aside, const io::Path& path) {
   try {
     files.rename_new(aside, path);
   } catch (const Error& error) {
     if (error.code() == Code::not_found) return;  // it has its name, or is gone
-    if (error.code() != Code::already_exists) throw;
+    if (error.code() != Code::already_exists || only_known(files, aside, path)) throw;
     files.remove(aside);
   }
 }

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 
+#include "cairn/log.hpp"
+#include "store/commit/removal.hpp"
 #include "store/unchanged_blocks.hpp"
 #include "support/forwarding_files.hpp"
 #include "testing/memory.hpp"
@@ -82,6 +84,9 @@ class KnowingNode : public test::ForwardingFiles {
     inodes_.erase(from);
     inodes_[to] = inode;
   }
+  void rename_new(const io::Path& from, const io::Path& to) override {
+    io::FileSystem::rename_new(from, to);
+  }
   void remove(const io::Path& path) override {
     inodes_.erase(path);
     files_->remove(path);
@@ -149,6 +154,19 @@ TEST_F(TwoNodes, ASharedFileDoesNotGetANameAgainThatItHad) {
     EXPECT_TRUE(io::exists(*disk_, save.data(1))) << turn;
     a_.remove(save.data(1));
   }
+}
+
+TEST_F(TwoNodes, AFileThatWasSetAsideIsNotTakenForASecondOne) {
+  const io::Path index("/d/a-1.index"), aside("/d" / io::Path(aside_name("a-1.index", new_uuid())));
+  io::write_file(*disk_, index, "an index");
+  EXPECT_TRUE(io::exists(a_, index));
+  b_.rename(index, aside);
+  set_log_sink([](LogLevel, std::string_view) {});
+  put_back_aside(a_, "/d", name_);
+  set_log_sink({});
+  EXPECT_TRUE(io::exists(*disk_, aside));
+  put_back_aside(b_, "/d", name_);
+  EXPECT_TRUE(io::exists(*disk_, index));
 }
 
 TEST(NewParts, AreToldOnlyOfASizeThatIsKnown) {
