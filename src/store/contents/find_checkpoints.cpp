@@ -19,17 +19,18 @@ bool is_there(const Address& prefix) {
   });
 }
 
-// What counts. Adds to `prefixes` what was put after they were listed: a job may save and remove
-// between the looks.
-std::set<std::string> find_counted(const Address& directory, StepList& list,
-                                   const commit::Naming& naming,
-                                   std::set<std::string>& prefixes) {
+// What counts; nothing: there is no list, or a damaged one, and all counts. Adds to `prefixes` what
+// was put after they were listed: a job may save and remove between the looks.
+std::optional<std::set<std::string>> find_counted(const Address& directory, StepList& list,
+                                                  const commit::Naming& naming,
+                                                  std::set<std::string>& prefixes) {
   const auto place = location_of(directory, naming);
   auto steps = list.steps_that_count(place);
   for (int looks = 64;; --looks) {
+    if (!steps) return std::nullopt;
     std::set<std::string> counted;
     bool all_there = true;
-    for (const auto step : steps.value_or(std::vector<std::int64_t>())) {
+    for (const auto step : *steps) {
       const auto prefix = commit::prefix_name(naming, step);
       if (!prefixes.contains(prefix) && is_there(directory / prefix)) prefixes.insert(prefix);
       all_there &= prefixes.contains(prefix);
@@ -50,11 +51,12 @@ void drop_uncounted(const Address& directory, std::set<std::string>& prefixes) {
   if (!lists) return;
   for (const auto& naming : lists->names_in(directory.path())) {
     const auto counted = find_counted(directory, *lists, naming, prefixes);
+    if (!counted) continue;
     std::erase_if(prefixes, [&](const auto& prefix) {
       const auto split = commit::split_step(prefix);
       const bool is_its =
           naming.numbered ? split && split->name == naming.name : prefix == naming.name;
-      return is_its && !counted.contains(prefix);
+      return is_its && !counted->contains(prefix);
     });
   }
 }

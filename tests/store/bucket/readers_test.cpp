@@ -155,6 +155,53 @@ TEST(RequestsOfReaders, AreOfTheirOwnObjectsOnOtherRanks) {
   }
 }
 
+// All that are whole count then.
+TEST(ADamagedList, HidesNoCheckpointFromReaders) {
+  for (const std::string text : {"<html></html>", "", "0 0\n"}) {
+    const Readers readers(1, {10, 20});
+    readers.server().connect()->put("run/.cairn/log.ckpt", std::as_bytes(std::span(text)));
+    Ledger ledger;
+    const auto seen = Address(readers.files(ledger), "/run").view();
+    EXPECT_EQ(checkpoints_beside(seen).size(), 2u) << text;
+    EXPECT_EQ(names_of(list_prefixes(seen)).size(), 1u) << text;
+    EXPECT_EQ(scan_catalog(location_of(seen, commit::Naming("ckpt"))).size(), 2u) << text;
+  }
+}
+
+// What the next owner has removed is no damage.
+TEST(AnOvertakenOwner, LearnsItFromARestore) {
+  for (const auto format : {Format::bundle, Format::hdf5}) {
+    if (format == Format::hdf5 && !hdf5::available()) continue;
+    for (const bool latest : {true, false}) {
+      const auto server = std::make_shared<BucketServer>();
+      StoryJob job(serial_group(), options_in(server, 1, format), 1);
+      job.save(10, 10);
+      bool is_over = false;
+      server->set_observer([&](const std::string& request, bool) {
+        if (is_over || request.find("/ckpt-10.") == request.npos) return;
+        is_over = true;
+        StoryJob next(serial_group(), options_in(server, 1, format), 1);
+        for (const auto step : {20, 30}) next.save(step, step);
+      });
+      const auto restore = [&] {
+        latest ? void(job.manager.restore_latest(job.state))
+               : void(job.manager.restore(10, job.state));
+      };
+      EXPECT_CAIRN_ERROR(restore(), Code::busy, "has another owner");
+      EXPECT_TRUE(is_over);
+      server->set_observer({});
+    }
+  }
+}
+
+TEST(APinnedStep, IsNamedWhenASaveWouldReplaceIt) {
+  const auto server = std::make_shared<BucketServer>();
+  StoryJob job(serial_group(), options_in(server), 1);
+  job.save(10, 10);
+  job.manager.pin(10);
+  EXPECT_CAIRN_ERROR(job.save(10, 11), Code::already_exists, "a pinned checkpoint is not replaced");
+}
+
 TEST(RequestsOfReaders, ListNoNameThatOnlyFilesHave) {
   const Readers readers(1, {10});
   Ledger ledger;
