@@ -188,6 +188,14 @@ std::optional<Error> Restorer::thinned(std::int64_t step, const Error& error) {
       .of_tensor(error.tensor());
 }
 
+// What a successor has removed or replaced is not damaged.
+void Restorer::check_owner() {
+  from_root(*job.group, [&]() -> std::string {
+    store.check_owner();
+    return "";
+  });
+}
+
 // Reads the directory again. Throws if the directory as a whole is gone.
 void Restorer::look_again() {
   from_root(*job.group, [&]() -> std::string {
@@ -389,6 +397,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
     } catch (const Error& error) {
       if (pass_over_thinned(step, error, choices)) continue;
       if (!is_damage(error)) throw;
+      check_owner();
       failed.keys.merge(touched.keys);
       failed.savers.merge(touched.savers);
       if (looks-- > 0 && changed_meanwhile(step)) {
@@ -443,11 +452,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
   if (elsewhere) {
     if (auto report = elsewhere->restore(state, options, step, failed, passed)) return *report;
   }
-  // After the nodes, which need no home that answers.
-  from_root(*job.group, [&]() -> std::string {
-    store.check_owner();
-    return "";
-  });
+  check_owner();  // after the nodes, which need no home that answers
   Touched touched;
   std::optional<RestoreReport> report;
   // The owner may replace the step again and again while this reader reads it.
@@ -456,6 +461,7 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
     } catch (const Error& error) {
       if (const auto went = thinned(step, error)) throw Error(*went);
       if (error.code() == Code::not_found) look_again();
+      if (is_damage(error)) check_owner();
       if (!is_damage(error) || error.code() == Code::not_found) throw;
       // A step that its owner has just replaced is read again. A step that was removed is not
       // damaged.

@@ -44,6 +44,7 @@ class Restorer : EngineParts {
   std::optional<Format> twin_of(std::int64_t step);
   RestoreChoices choose();
   void look_again();
+  void check_owner();
   bool changed_meanwhile(std::int64_t step);
   std::optional<Error> thinned(std::int64_t step, const Error&);
   bool pass_over_thinned(std::int64_t step, const Error&, RestoreChoices&);

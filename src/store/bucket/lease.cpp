@@ -70,15 +70,18 @@ struct Lease::Impl {
   mutable Mutex mutex;
   std::condition_variable changed;
   std::string tag CAIRN_GUARDED_BY(mutex);
+  Clock::time_point renewed CAIRN_GUARDED_BY(mutex) = {};
   bool is_lost CAIRN_GUARDED_BY(mutex) = false, ends CAIRN_GUARDED_BY(mutex) = false;
   std::thread heart = {};
 
   bool put(const bucket::Condition& condition) {
     me.heartbeat_seconds = now_seconds();
+    const auto begun = Clock::now();
     auto got = files.client()->put(key, bytes_of(commit::print_owner(me)), condition);
     if (!got) return false;
     const MutexLock guard(mutex);
     tag = *std::move(got);
+    renewed = begun;
     return true;
   }
 
@@ -203,7 +206,9 @@ Lease::~Lease() {
 void Lease::check() const {
   {
     const MutexLock guard(impl_->mutex);
-    if (!impl_->is_lost && impl_->pause > 0) return;
+    // A process that was stopped has not renewed it for long.
+    const bool is_new = Clock::now() - impl_->renewed < Seconds(2 * impl_->pause);
+    if (!impl_->is_lost && impl_->pause > 0 && is_new) return;
   }
   const auto there = impl_->files.client()->get(impl_->key);
   const auto owner = there ? commit::parse_owner(there->bytes) : std::nullopt;
