@@ -397,11 +397,11 @@ void mark_superseded(std::vector<CatalogEntry>& entries) {
       lowest = std::min(lowest, entry.step);
       continue;
     }
-    // The entry leaves behind what came after its parent. An entry that could not be read has no
-    // sequence, and goes by its place.
+    // The entry leaves behind what came after its parent. One that could not be read goes by place.
     const auto stays = [&](const CatalogEntry& older) {
-      const bool of_others = !older.ours && older.damage.empty();
-      return of_others || (older.save.sequence > 0 && older.save.sequence <= entry.save.parent);
+      const auto number = older.save.sequence;  // a copy has that of its original
+      return (!older.ours && older.damage.empty()) ||
+             (number > 0 && (number <= entry.save.parent || number == entry.save.sequence));
     };
     // If no entry has the parent's sequence, an entry without a sequence may be the parent.
     const bool has_parent = std::binary_search(known.begin(), known.end(), entry.save.parent);

@@ -75,6 +75,29 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
   }
 }
 
+// The copy has the original's place in the history, after which nothing came.
+TEST_P(UnderOtherNames, ACopyDoesNotSupersedeItsOriginal) {
+  double u = 0;
+  State state;
+  state.add("u", u);
+  {
+    CheckpointManager manager(serial_group(), "/run", options_);
+    for (const auto step : {5, 6, 7}) u = step, manager.save(step, state);
+  }
+  for (const auto& name : files_->list("/run")) {
+    if (name.starts_with("ckpt-7.")) files_->remove("/run/" + name);
+  }
+  for (const auto& name : files_->list("/run")) {
+    if (!name.starts_with("ckpt-6.")) continue;
+    const auto bytes = io::read_file(*files_, "/run/" + name, std::int64_t{1} << 20);
+    const auto copy = files_->create("/run/ckpt-7" + name.substr(6));
+    copy->write_at(0, std::as_bytes(std::span(bytes)));
+  }
+  CheckpointManager manager(serial_group(), "/run", options_);
+  EXPECT_EQ(manager.restore_latest(state).value().step, 6);
+  EXPECT_EQ(u, 6);
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, UnderOtherNames, testing::Values(Format::bundle, Format::hdf5),
                          [](const auto& info) {
                            return words(info.param)[static_cast<int>(info.param)];
