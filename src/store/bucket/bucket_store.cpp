@@ -101,10 +101,9 @@ std::optional<Replaced> taken_from(std::map<std::int64_t, Replaced>& all, std::i
 
 void require_replaceable(const Location& place, const History& history, const Intent& intent,
                          const std::optional<CatalogEntry>& there) {
-  if (!there ||
-      (!is_pinned(place, *there) && (intent.may_overwrite || !history.is_taken(intent.step)))) {
-    return;
-  }
+  if (!there) return;
+  require_unpinned(place, *there);
+  if (intent.may_overwrite || !history.is_taken(intent.step)) return;
   throw Error(Code::already_exists,
               cat("step ", intent.step, " exists in ", place.directory.string()), "",
               "Save another step, or set ManagerOptions::overwrite.");

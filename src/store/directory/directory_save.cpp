@@ -17,11 +17,7 @@ namespace {
 
 void require_not_pinned(const Location& place, const CatalogEntry* there) {
   const bool sound = there && (there->damage.empty() || there->unreadable);
-  if (!sound || !is_pinned(place, *there)) return;
-  throw Error(Code::already_exists,
-              cat("step ", there->step, " in ", place.directory.string(), " is pinned"),
-              "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
-      .at(place.prefix(there->step).string());
+  if (sound) require_unpinned(place, *there);
 }
 
 // Whether the directory has another owner. False if that cannot be found out.

@@ -133,6 +133,14 @@ Pin find_pin(const Location& at, const CatalogEntry& entry) {
   return may_be ? Pin::holds : Pin::none;
 }
 
+void require_unpinned(const Location& place, const CatalogEntry& there) {
+  if (!is_pinned(place, there)) return;
+  throw Error(Code::already_exists,
+              cat("step ", there.step, " in ", place.directory.string(), " is pinned"),
+              "a pinned checkpoint is not replaced", "Unpin it, or save another step.")
+      .at(place.prefix(there.step).string());
+}
+
 bool is_pinned(const Location& at, const CatalogEntry& entry) {
   return find_pin(at, entry) != Pin::none;
 }
