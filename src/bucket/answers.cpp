@@ -78,6 +78,11 @@ bool is_no_key(const Answer& answer) {
   return answer.status == 404 && (told.code == "NoSuchKey" || told.code == "NoSuchUpload");
 }
 
+bool is_of_another(const Answer& answer) {
+  return answer.is_good() && answer.header("content-type").starts_with("text/html") &&
+         answer.header("etag").empty();
+}
+
 namespace {
 
 std::string words_of(const Answer& answer, const ToldError& told) {

@@ -19,7 +19,9 @@ ToldError told_error(const Answer&);
 bool may_help_to_repeat(const Answer&);
 /// Whether the bucket is there, but not the key.
 bool is_no_key(const Answer&);
-/// The error of an answer that is not good, for the words of a user.
+/// Whether something else than an object store has answered, and says that all is well.
+bool is_of_another(const Answer&);
+/// The error of an answer that is not good, or of another, for the words of a user.
 Error error_of(const Answer&, const Endpoint&, const Request&);
 
 /// The tag of a put or of a completed upload.

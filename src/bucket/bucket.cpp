@@ -180,6 +180,7 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
     if (!may_help_to_repeat(answer)) {
       complaints_->note(true);
       trouble.is_over = true;
+      if (is_of_another(answer)) refuse(key, answer, transfer.request);
       return answer;
     }
     if (answer.has_no_tls && !has_answered_ && speaks_http(endpoint_)) throw no_tls(endpoint_);
@@ -195,8 +196,9 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
           .at(address_of(key));
     }
     if (tries >= told_at_try) {
-      tell(trouble, answer.status == 0 ? cat("does not answer: ", answer.failure)
-                                       : cat("answers ", answer.status, ' ', told.code));
+      tell(trouble, answer.status == 0
+                        ? cat("does not answer: ", answer.failure)
+                        : cat("answers ", answer.status, told.code.empty() ? "" : " ", told.code));
     }
     // Other transfers of this thread move on meanwhile.
     const auto until = seconds() + std::uniform_real_distribution(0.5, 1.0)(numbers_) * pause;
@@ -208,8 +210,9 @@ Answer Bucket::finish(const std::string& key, const Transfer& transfer, Http::Id
 }
 
 void Bucket::tell(Trouble& trouble, const std::string& what) const {
-  trouble.tell(cat(endpoint_.host, ' ', what, "; requests are tried again for up to ",
-                   std::lround(limit_seconds()), " seconds each"));
+  const auto most = has_answered_ ? cat("for up to ", std::lround(limit_seconds()), " seconds")
+                                  : cat("up to ", patience_.first_tries, " times");
+  trouble.tell(cat(endpoint_.host, ' ', what, "; requests are tried again ", most, " each"));
 }
 
 // What the caller did before it waited is no silence of the server.

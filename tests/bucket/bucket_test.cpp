@@ -201,6 +201,14 @@ TEST(Bucket, ErrorsSayTheWayOut) {
     server.will({.status = 502, .headers = "Content-Type: text/html\r\n", .body = "<html>"});
   }
   EXPECT_CAIRN_ERROR(bucket.get("k"), Code::unavailable, "none of S3's");
+  // A portal says that all is well, whatever it is asked.
+  const Reply portal = {.headers = "Content-Type: text/html\r\n", .body = "<html>"};
+  server.will(portal);
+  EXPECT_CAIRN_ERROR(bucket.get("k"), Code::io, "none of S3's");
+  server.will(portal);
+  EXPECT_CAIRN_ERROR(bucket.look("k"), Code::io, "none of S3's");
+  server.will(portal);
+  EXPECT_CAIRN_ERROR(bucket.put("k", bytes("x")), Code::io, "none of S3's");
   server.will({.body = "<html><p></html>"});
   EXPECT_CAIRN_ERROR(bucket.list("k", ""), Code::io, "none of S3's");
   server.will(error(501, "NotImplemented"));
