@@ -144,19 +144,18 @@ void verify_lists(Tool& tool, const Address& directory, bool json, Json& all) {
   if (!json) print_beside(directory, beside_lists(directory));
 }
 
-void verify(Tool& tool, const VerifyOptions& options) {
-  const auto& tier = options.tier;
-  if (!tier.tier.empty()) {
-    return verify_nodes(tool, options.target, tier.tier, tier.nodes, options.json);
-  }
-  Json all = Json::array();
+// False if none was there any more, and some were when they were looked for.
+bool verify_those_there(Tool& tool, const VerifyOptions& options, Json& all) {
+  bool any = false, any_gone = false;
   const auto target = tool.at(options.target).view();
   for (const auto& prefix : checkpoints_beside(target)) {
     auto found = read_all(target, prefix);
     if (!found) {
+      any_gone = true;
       tell_of_removal(prefix, options.json, all);
       continue;
     }
+    any = true;
     auto& [checked, is_set_aside] = *found;
     if (is_set_aside) checked.findings.push_back(note_of_removal());
     std::optional<Repair> repaired;
@@ -175,6 +174,18 @@ void verify(Tool& tool, const VerifyOptions& options) {
       std::cout.flush();
     }
   }
+  return any || !any_gone;
+}
+
+void verify(Tool& tool, const VerifyOptions& options) {
+  const auto& tier = options.tier;
+  if (!tier.tier.empty()) {
+    return verify_nodes(tool, options.target, tier.tier, tier.nodes, options.json);
+  }
+  Json all = Json::array();
+  // A job that keeps few may remove all that were found before they are read.
+  for (int looks = 64; !verify_those_there(tool, options, all) && looks > 0; --looks) continue;
+  const auto target = tool.at(options.target).view();
   if (target.is_directory()) verify_lists(tool, target, options.json, all);
   if (options.json) print_json(all);
 }
