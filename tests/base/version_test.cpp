@@ -31,8 +31,9 @@ TEST(Version, TheBuildTellsWhatItWas) {
     }
   }
   EXPECT_THAT(names, testing::IsSupersetOf({"compiler", "build_type", "compiler_flags", "commit",
-                                            "mpi", "kokkos", "hdf5", "fortran", "shared_libraries",
-                                            "sanitizers"}));
+                                            "mpi", "kokkos", "hdf5", "fortran", "python", "s3",
+                                            "zlib", "zstd", "blosc", "protobuf", "snappy", "isal",
+                                            "shared_libraries", "sanitizers"}));
 }
 
 }  // namespace
