@@ -2,6 +2,10 @@
 /// Turns MPI's return codes into errors.
 #include <mpi.h>
 
+#if MPI_VERSION < 3 || (MPI_VERSION == 3 && MPI_SUBVERSION < 1)
+#error "Cairn needs MPI 3.1 or later; set MPI_HOME to one."
+#endif
+
 namespace cairn {
 
 /// Throws Error(Code::communication, "MPI_Xxx failed", MPI's text) unless the code is MPI_SUCCESS.
