@@ -34,6 +34,8 @@ NAMES = {
     "CairnIsal": ("isa-l", "isa-l", "ISA-L"),
     "nlohmann_json": ("nlohmann-json", "nlohmann_json", "nlohmann_json"),
     "CLI11": ("cli11", "cli11", "CLI11"),
+    "GTest": (None, None, None),
+    "benchmark": (None, None, None),
     "PNG": ("libpng", "libpng", "libpng"),
     "CairnKokkos": ("kokkos", "kokkos", "Kokkos"),
     "HDF5": ("hdf5", "hdf5", "HDF5"),
