@@ -89,8 +89,7 @@ Teuchos::RCP<Matrix> step_matrix(const Teuchos::RCP<const Map>& map) {
     std::vector<double> values(columns.size(), rate);
     values.push_back(1 - rate * static_cast<double>(columns.size()));
     columns.push_back(id);
-    matrix->insertGlobalValues(id, static_cast<int>(columns.size()), values.data(),
-                               columns.data());
+    matrix->insertGlobalValues(id, static_cast<int>(columns.size()), values.data(), columns.data());
   }
   matrix->fillComplete();
   return matrix;
@@ -139,10 +138,11 @@ void simulate(int argc, char** argv) {
   // Tpetra gives a View of the vector's values at each save and restore. While the View lives, the
   // vector may not be used in another memory space.
   const std::vector<std::int64_t> ids(mine.begin(), mine.end());
-  state.add("u", cairn::indexed(cairn::ids(&ids), cairn::each_time([&u] {
-    return cairn::whole(Kokkos::subview(u.getLocalViewHost(Tpetra::Access::ReadWrite),
-                                        Kokkos::ALL(), 0));
-  })));
+  state.add("u",
+            cairn::indexed(cairn::ids(&ids), cairn::each_time([&u] {
+                             return cairn::whole(Kokkos::subview(
+                                 u.getLocalViewHost(Tpetra::Access::ReadWrite), Kokkos::ALL(), 0));
+                           })));
   cairn::ManagerOptions options;
   options.keep.last = 2;
   if (argc > 4 && std::string(argv[4]) == "hdf5") options.store.format = cairn::Format::hdf5;

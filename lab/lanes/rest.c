@@ -1,6 +1,6 @@
 /* Preloaded where MPICH has more ranks than cores: its UCX transport, as Debian builds it, asks for
- * messages in a loop without a pause, so that each message costs a turn of the scheduler. Yielding is
- * not enough: mpiexec gives each rank a session, and Linux shares the cores among sessions. */
+ * messages in a loop without a pause, so that each message costs a turn of the scheduler. Yielding
+ * is not enough: mpiexec gives each rank a session, and Linux shares the cores among sessions. */
 #define _DEFAULT_SOURCE
 #include <dlfcn.h>
 #include <unistd.h>

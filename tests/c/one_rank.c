@@ -134,7 +134,8 @@ static void look_inside(const char* prefix) {
   OK(cairn_open(prefix, &contents));
   CHECK(cairn_contents_info(contents)->step == 3 && cairn_contents_info(contents)->ranks == 1);
   CHECK(cairn_contents_info(contents)->has_metric && cairn_contents_info(contents)->metric < 0.26);
-#if !CAIRN_VERSION_GE(0, 1, 0) || CAIRN_VERSION_GE(CAIRN_VERSION_MAJOR, CAIRN_VERSION_MINOR, CAIRN_VERSION_PATCH + 1)
+#if !CAIRN_VERSION_GE(0, 1, 0) || \
+    CAIRN_VERSION_GE(CAIRN_VERSION_MAJOR, CAIRN_VERSION_MINOR, CAIRN_VERSION_PATCH + 1)
 #error "CAIRN_VERSION_GE compares wrongly"
 #endif
   CHECK(strcmp(cairn_contents_info(contents)->version, cairn_version()) == 0);

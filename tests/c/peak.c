@@ -1,5 +1,5 @@
-/* What calls of the C face take beyond what the process had just before them: their arrays, and at most 96 MiB.
- * usage: c_peak DIRECTORY; a status of 77: this system does not count it. */
+/* What calls of the C face take beyond what the process had just before them: their arrays, and at
+ * most 96 MiB. usage: c_peak DIRECTORY; a status of 77: this system does not count it. */
 #include <stdint.h>
 
 #include "checks.h"
@@ -49,7 +49,8 @@ static void hold(const char* name, int64_t made, int64_t promised, void (*call)(
   check_(beyond <= promised, name, __FILE__, __LINE__);
 }
 
-static void saves_and_restores(const char* directory, const char* name, int64_t bytes, int64_t promised) {
+static void saves_and_restores(const char* directory, const char* name, int64_t bytes,
+                               int64_t promised) {
   char path[4096];
   cairn_group* group;
   snprintf(path, sizeof(path), "%s/%s", directory, name);
@@ -87,7 +88,8 @@ int main(int argc, char** argv) {
     OK(cairn_state_add_whole(state, key, CAIRN_FLOAT64, 1, values + EACH * i, &four, NULL));
   }
   /* What the library knows of each tensor takes memory, too. */
-  saves_and_restores(argv[1], "small", 8 * EACH * many, 3584 * many > PROMISED ? 3584 * many : PROMISED);
+  saves_and_restores(argv[1], "small", 8 * EACH * many,
+                     3584 * many > PROMISED ? 3584 * many : PROMISED);
   cairn_state_free(state);
   free(values);
   return 0;

@@ -1,5 +1,5 @@
-/* The C face by one process that goes on from what another one has left: what is due then, and what is said
- * of a save that nobody has waited for. */
+/* The C face by one process that goes on from what another one has left: what is due then, and what
+ * is said of a save that nobody has waited for. */
 #include "checks.h"
 
 /* A loop that asks before it computes, twice: the second goes on from the checkpoint that the

@@ -60,7 +60,7 @@ TEST_F(Calls, OneRankRestoresOrLooksWhileOthersSave) {
   meet("CheckpointManager::save_async", [&] { manager.save_async(100, state); });
   meet("run_and_agree", [&] { run_and_agree(group, [] {}); });
   meet("CheckpointManager::CheckpointManager",
-              [&] { CheckpointManager(group, directory.path(), {.read_only = true}); });
+       [&] { CheckpointManager(group, directory.path(), {.read_only = true}); });
 }
 
 TEST_F(Calls, WhileASaveIsPending) {

@@ -1,7 +1,7 @@
 /* One contestant of scripts/bench --faces: the same saves in C.
  * usage: save DIRECTORY BYTES    bytes of each rank's part
- * Each rank waits, asleep, for a line of DIRECTORY/go.RANK; at each one the ranks save together, and
- * rank 0 prints the seconds of the slowest. A line "end" ends it. */
+ * Each rank waits, asleep, for a line of DIRECTORY/go.RANK; at each one the ranks save together,
+ * and rank 0 prints the seconds of the slowest. A line "end" ends it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -297,8 +297,7 @@ TEST_P(Figures, WhatABrokenCommitWroteOfThemIntoAnHdf5FileIsCleared) {
   const auto read = [&](std::int64_t offset, std::span<std::byte> bytes) {
     files_->open_read(save.part(0))->read_at(offset, bytes);
   };
-  commit::publish_hdf5(*files_, save, seal_hdf5(read, tensors),
-                       [](const auto&) { return false; });
+  commit::publish_hdf5(*files_, save, seal_hdf5(read, tensors), [](const auto&) { return false; });
   EXPECT_FALSE(read_contents(*files_, "/run/ckpt-1").meta->statistics);
   const auto report = verify_checkpoint({*files_, "/run/ckpt-1"});
   EXPECT_TRUE(report.findings.empty()) << report.findings.front().what;

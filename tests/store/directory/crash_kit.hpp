@@ -26,7 +26,8 @@ inline std::shared_ptr<io::MemoryFileSystem> record(const Story& story, unsigned
                 if (other_before) {
                   auto options = options_of(story, disk);
                   options.store.format = story.before_format.value_or(story.format);
-                  if (options.store.format == Format::bundle) options.store.codec = StoreCodec::none;
+                  if (options.store.format == Format::bundle)
+                    options.store.codec = StoreCodec::none;
                   if (story.keeps_all_before) options.keep.last = 0;
                   StoryJob earlier(group, options, story.ranks, story.storage, story.given);
                   story.before(earlier);

@@ -2,8 +2,8 @@
  *
  *   repeat_c DIRECTORY LAST blocking|async|hdf5
  *
- * It saves each tenth step up to LAST. Lines: "restored step N", "saved step N", "done"; of each rank
- * "failed RANK [CODE] TEXT", "wrong RANK TEXT", and "over RANK" before MPI_Finalize. */
+ * It saves each tenth step up to LAST. Lines: "restored step N", "saved step N", "done"; of each
+ * rank "failed RANK [CODE] TEXT", "wrong RANK TEXT", and "over RANK" before MPI_Finalize. */
 #include <cairn_mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,17 +49,21 @@ int main(int argc, char** argv) {
   }
   while (failed(cairn_manager_create(group, argv[1], options, &manager), &turn)) continue;
   while (failed(cairn_state_create(&state), &turn)) continue;
-  while (failed(cairn_state_add_whole(state, "step", CAIRN_INT64, 0, &step, NULL, NULL), &turn)) continue;
-  while (failed(cairn_state_add_slice(state, "u", CAIRN_FLOAT64, 2, u, shape, start, extent, NULL), &turn))
+  while (failed(cairn_state_add_whole(state, "step", CAIRN_INT64, 0, &step, NULL, NULL), &turn))
+    continue;
+  while (failed(cairn_state_add_slice(state, "u", CAIRN_FLOAT64, 2, u, shape, start, extent, NULL),
+                &turn))
     continue;
 
   turn = 0;
-  while (failed(cairn_manager_restore_latest(manager, state, NULL, &restored, NULL), &turn)) continue;
+  while (failed(cairn_manager_restore_latest(manager, state, NULL, &restored, NULL), &turn))
+    continue;
   if (restored >= 0) {
     if (rank == 0) printf("restored step %ld\n", (long)restored), fflush(stdout);
     if (step != restored) printf("wrong %d step\n", rank), fflush(stdout);
     for (i = 0; i < rows * NX; ++i) {
-      if (u[i] != value(restored, first + i / NX, i % NX)) printf("wrong %d value %d\n", rank, i), fflush(stdout);
+      if (u[i] != value(restored, first + i / NX, i % NX))
+        printf("wrong %d value %d\n", rank, i), fflush(stdout);
     }
   }
   while (step < last) {
