@@ -90,8 +90,11 @@ string(JOIN ", " CAIRN_COMPONENTS ${CAIRN_COMPONENTS})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/CairnConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/CairnConfig.cmake
                               INSTALL_DESTINATION ${cairn_package})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake
-                                 COMPATIBILITY SameMinorVersion)
+set(compatibility SameMajorVersion)
+if(PROJECT_VERSION VERSION_LESS 1)
+  set(compatibility SameMinorVersion)  # STABILITY.md
+endif()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake COMPATIBILITY ${compatibility})
 install(FILES ${PROJECT_BINARY_DIR}/CairnConfig.cmake
               ${PROJECT_BINARY_DIR}/CairnConfigVersion.cmake DESTINATION ${cairn_package})
 set(finders)

@@ -76,11 +76,17 @@ function(cairn_precompiled_flags target compiler)
   endif()
 endfunction()
 
-# Sets the version of a shared library. Until 1.0 each minor version has another interface: its
-# number is in the name that programs look for, and the functions of the C interface have the symbol
-# version CAIRN_MAJOR.MINOR, so that a program never runs with those of another version.
+# The part of a version that names its interface: until 1.0 each minor version may have another one,
+# then each major one (STABILITY.md).
+function(cairn_interface_of version result)
+  string(REGEX MATCH "^(0\\.[0-9]+|[0-9]+)" interface ${version})
+  set(${result} ${interface} PARENT_SCOPE)
+endfunction()
+
+# Sets the version of a shared library. That of its interface is in the name that programs look for,
+# and in the symbol version of the C functions, so that a program never runs with another interface.
 function(cairn_shared_version target)
-  set(interface ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  cairn_interface_of(${PROJECT_VERSION} interface)
   set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${interface})
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "SHARED_LIBRARY" OR APPLE OR WIN32)
