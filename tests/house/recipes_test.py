@@ -85,16 +85,6 @@ def oldest_cmake():
     return found_in(r"cmake_minimum_required\(VERSION ([0-9.]+)\)", "CMakeLists.txt")
 
 
-def has(module):
-    try:
-        importlib.import_module(module)
-        return True
-    except ImportError:
-        pass
-    print(f"SKIPPED: this Python has no {module}, so nobody looks whether it takes its recipe", file=sys.stderr)
-    return False
-
-
 def yaml_of(path):
     import yaml
     return yaml.safe_load(text_of(path))
@@ -106,6 +96,14 @@ def build_packages():
 
 
 class Recipe(unittest.TestCase):
+    def needs_module(self, module):
+        """Skips the test where the program that takes a recipe is not installed."""
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            print(f"SKIPPED: this Python has no {module}, so nobody looks whether it takes its recipe", file=sys.stderr)
+            self.skipTest(f"no {module}")
+
     def options_exist(self, names):
         self.assertTrue(names)
         self.assertEqual(set(names) - options(), set(), "no CMake file makes these options")
@@ -241,19 +239,18 @@ class Conda(Recipe):
     path = PACKAGING / "conda/recipe.yaml"
 
     def test_rattler_build_takes_it(self):
-        if has("rattler_build"):
-            import rattler_build
-            variants = rattler_build.VariantConfig.from_file(str(self.path.with_name("variants.yaml")))
-            recipe = rattler_build.Stage0Recipe.from_file(str(self.path))
-            made = recipe.render(variants, rattler_build.RenderConfig())
-            self.assertEqual(len(made), 1)
+        self.needs_module("rattler_build")
+        import rattler_build
+        variants = rattler_build.VariantConfig.from_file(str(self.path.with_name("variants.yaml")))
+        recipe = rattler_build.Stage0Recipe.from_file(str(self.path))
+        made = recipe.render(variants, rattler_build.RenderConfig())
+        self.assertEqual(len(made), 1)
 
     def test_options(self):
         self.options_exist(OPTION_USED.findall(text_of(self.path)))
 
     def test_contents(self):
-        if not has("yaml"):
-            return
+        self.needs_module("yaml")
         recipe = yaml_of(self.path)
         self.assertEqual(set(recipe), {"schema_version", "context", "package", "source", "build", "requirements",
                                        "tests", "about"})
@@ -309,8 +306,7 @@ class EasyBuild(Recipe):
                 self.assertIn(base, ("cairn", "cairn-job"))
 
     def test_easybuild_takes_it(self):
-        if not has("easybuild.framework"):
-            return
+        self.needs_module("easybuild.framework")
         from easybuild.framework.easyconfig.parser import EasyConfigParser
         from easybuild.tools.options import set_up_configuration
         # It parses, and installs nothing: so root may.
@@ -324,8 +320,7 @@ class E4s(Recipe):
     test = E4S / "validation_tests/cairn"
 
     def test_environment(self):
-        if not has("yaml"):
-            return
+        self.needs_module("yaml")
         environment = yaml_of(E4S / "spack.yaml")["spack"]
         self.assertEqual((E4S / environment["repos"]["cairn"]).resolve(), SPACK)
         recipe = text_of(SPACK / "packages/cairn/package.py")
@@ -358,7 +353,7 @@ class E4s(Recipe):
         self.assertIn(f"find_package(Cairn {version().rpartition('.')[0]} REQUIRED COMPONENTS mpi)", cmake)
         if not shutil.which("mpicxx"):
             print("SKIPPED: no mpicxx, so nobody compiles the program for E4S", file=sys.stderr)
-            return
+            self.skipTest("no mpicxx")
         compiled = subprocess.run(["mpicxx", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", f"-I{ROOT}/include",
                                    "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", self.test / source],
                                   capture_output=True, text=True)
