@@ -24,7 +24,8 @@ import headers  # noqa: E402
 import package  # noqa: E402
 
 TOP = {"ARCHITECTURE.md": "architecture.md", "CHANGELOG.md": "changelog.md",
-       "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
+       "CONTRIBUTING.md": "contributing.md", "README.md": "index.md", "SECURITY.md": "security.md",
+       "STABILITY.md": "stability.md", "SUPPORT.md": "support.md"}
 FOLDERS = {"include/cairn": "reference/cpp.md", "include/cairn/c": "reference/c.md",
            "fortran": "reference/fortran.md"}
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "c", ".c": "c", ".f90": "fortran", ".F90": "fortran",
