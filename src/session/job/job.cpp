@@ -10,6 +10,7 @@
 #include "io/limited.hpp"
 #include "io/local_path.hpp"
 #include "session/job/prefix.hpp"
+#include "session/save/encode_choice.hpp"
 #include "store/store.hpp"
 
 namespace cairn {
@@ -61,6 +62,7 @@ Job make_job(std::shared_ptr<Group> group, const io::Path& directory, commit::Na
   job.part_bytes = part_bytes(job.options.write.file_system.get());
   job.sharding.policy = job.options.store.policy;
   job.row_plans = std::make_shared<RowPlans>(job.options.store.keep_row_memory);
+  job.encode_choice = std::make_shared<EncodeChoice>();
   return job;
 }
 

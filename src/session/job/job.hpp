@@ -11,6 +11,7 @@
 
 namespace cairn {
 
+class EncodeChoice;
 class RowPlans;
 
 /// Where ranks run, and which files they touch. Vectors are by rank.
@@ -39,6 +40,8 @@ struct Job : Location {
   const char* options_name = "ManagerOptions";    ///< what the caller calls the options, for errors
   Sharding sharding = {};                         ///< for saves that have no policy of their own
   std::shared_ptr<RowPlans> row_plans = nullptr;  ///< for later calls with indexed tensors
+  /// Of this rank. Plans come and go, and what saves took is still true.
+  std::shared_ptr<EncodeChoice> encode_choice = nullptr;
 
   int rank() const { return group->rank(); }
   bool root() const { return group->rank() == 0; }

@@ -11,6 +11,7 @@
 #include "cairn/sparse.hpp"
 #include "cairn/version.hpp"
 #include "session/nodes/flush_kit.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "store/nodes/place.hpp"
 #include "support/group_kit.hpp"
 #include "support/n_to_m.hpp"
@@ -209,6 +210,27 @@ TEST_F(TierFlushTest, ADamagedOneAtHomeIsPassedOverForTheNodes) {
   });
   for (const auto& path : find("/run", "ckpt-4.data")) flip(path, files_->status(path)->size / 2);
   go(no_limit, [](Rank& rank) { EXPECT_EQ(rank.restore(), 3); });
+}
+
+// A copy has a plan of its own, and goes on from what the save before it has learned.
+TEST_F(TierFlushTest, ACopyTriesNotToEncode) {
+  const auto [format, codec] = ways_of_home().back();
+  if (codec == StoreCodec::none) GTEST_SKIP() << "this build has no HDF5";
+  const auto body = [](Rank& rank) {
+    for (int step = 1; step <= 4; ++step) rank.save(step);
+    rank.manager.wait();
+    EXPECT_EQ(rank.steps(), "1h 3n 4nh!");
+  };
+  go(no_limit, body, 2, format, codec);
+  const auto encoded = [&](int step) {
+    const auto stored = read_contents(*files_, cat("/run/ckpt-", step));
+    const auto& pieces = stored.find("row")->slices;
+    return std::count_if(pieces.begin(), pieces.end(), [](const auto& piece) {
+      return piece.box.count() * 8 == piece.raw_bytes && piece.codec != Codec::none;
+    });
+  };
+  EXPECT_GT(encoded(1), 0);
+  EXPECT_EQ(encoded(4), 0);
 }
 
 TEST_F(TierFlushTest, AnyStateGoesHome) {

@@ -91,9 +91,7 @@ void Hdf5Save::lay_out(const Job& job, const RefreshedState& state, Covered&& co
   plan.dense = plan_dense(*job.group, std::move(covered.dense), job.options.write.chunk_bytes,
                           job.places.served_by, {encoding_of(job.options.store.codec), has_gaps},
                           job.part_bytes, job.part_bytes > 0);
-  if (job.options.store.codec == StoreCodec::automatic) {
-    plan.dense.choice = std::make_shared<EncodeChoice>();
-  }
+  if (job.options.store.codec == StoreCodec::automatic) plan.dense.choice = job.encode_choice;
   plan.layout = lay_out_hdf5(job, plan.gathered.small, plan.dense);
   // Rank 0 keeps all ranks' strings of this save, so a plan with strings cannot be used again.
   // Without strings, rank 0 lays the file out anew for each save.
