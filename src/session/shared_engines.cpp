@@ -105,10 +105,14 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
   const auto key =
       cat(is_numbered ? "numbered " : "single ",
           static_cast<const void*>(options.write.file_system.get()), ' ', prefix.string());
-  // The same state is saved next under another name, so its samples of replicas go on from here.
+  // The same state is saved next under another name, so its samples of replicas go on from here,
+  // and in this directory also what saves took.
   std::optional<Plans::Comparisons> before;
+  std::shared_ptr<EncodeChoice> encode_choice;
   const auto complete = [&](Engine& engine) {
     before = engine.parts().plans.comparisons();
+    const auto& job = engine.parts().job;
+    if (job.directory == prefix.parent_path()) encode_choice = job.encode_choice;
     engine.complete_pending();
     engine.parts().pending_saves.throw_earlier_failure_instead_of(-1);
   };
@@ -137,6 +141,7 @@ Engine& SharedEngines::use(std::shared_ptr<EngineSlot>& held, std::uint64_t user
                         commit::Naming(prefix.filename().string(), is_numbered), std::move(mine));
     job.keeps_state_file = is_numbered;
     job.options_name = "CheckpointOptions";
+    if (encode_choice) job.encode_choice = std::move(encode_choice);
     auto next = std::make_unique<Engine>(std::move(job));
     next->open();
     if (before) next->parts().plans.go_on_from(*before);

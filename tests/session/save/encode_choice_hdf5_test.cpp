@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "cairn/checkpoint.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/resizable.hpp"
 #include "store/contents/contents_reader.hpp"
@@ -93,6 +94,24 @@ TEST_P(LearnsToEncode, TheSecondSaveTriesTheOtherWay) {
   });
   EXPECT_EQ(encoded("/run/ckpt-1"), 3 * rows);
   EXPECT_EQ(encoded("/run/ckpt-2"), 0);
+}
+
+// Each name has an engine of its own.
+TEST_P(LearnsToEncode, AlsoUnderOtherNames) {
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    Rank rank(*group, GetParam());
+    CheckpointOptions options;
+    options.store = options_.store;
+    options.write = options_.write;
+    Checkpoint checkpoint(group, rank.state, options);
+    for (const auto* name : {"/run/a", "/run/b", "/elsewhere/c"}) {
+      rank.set(7);
+      checkpoint.write(name);
+    }
+  });
+  EXPECT_EQ(encoded("/run/a"), 2 * rows);
+  EXPECT_EQ(encoded("/run/b"), 0);
+  EXPECT_EQ(encoded("/elsewhere/c"), 2 * rows) << "another directory may be on another disk";
 }
 
 }  // namespace
