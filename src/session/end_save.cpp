@@ -358,7 +358,7 @@ void Completion::enter(PendingSave& pending) {
   if (elsewhere) elsewhere->committed(meta, is_flush);
   pending.prepared->draft.committed();
   if (freezes(job)) frozen.committed(meta.sequence, std::move(pending.result.frozen));
-  plans.committed(pending.result.sums, pending.plan->number);
+  plans.committed(pending.result.sums);
   save_log.committed(meta, pending.figures, at);
   if (job.root()) log(LogLevel::info, line_of(pending.figures));
 }

@@ -175,7 +175,6 @@ std::shared_ptr<SavePlan> Plans::make(const RefreshedState& given, const Refresh
   tell_if_not_frozen(resolved);
   auto plan = std::make_shared<SavePlan>(
       plan_save(job_, resolved, now, sharding, std::move(gaps), unchanged_));
-  plan->number = ++made_;
   comparisons_.count = plan->replicas.round;
   const auto& replicas = job_.options.store.replicas;
   // A plan made while replicas are suspect compares everything, and must not be used again.

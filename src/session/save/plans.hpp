@@ -97,9 +97,7 @@ class Plans {
   /// Local, for FrozenOptions::automatic: what this rank has written in a save, and that it was
   /// committed. Nothing where tensors are not frozen by themselves.
   UnchangedTensors::Sums sums_of(const EntryList&) const;
-  void committed(const UnchangedTensors::Sums& sums, std::int64_t plan) {
-    if (!sums.empty()) unchanged_.saved(sums, plan);
-  }
+  void committed(const UnchangedTensors::Sums& sums) { unchanged_.saved(sums); }
 
   /// The kept plan, or null.
   std::shared_ptr<SavePlan> kept() const { return kept_ ? kept_->plan : nullptr; }
@@ -144,7 +142,6 @@ class Plans {
   bool policy_is_known_ = true;  // the policy states its parameters: equal ones shard alike
   Comparisons comparisons_;
   UnchangedTensors unchanged_;
-  std::int64_t made_ = 0;         // how many plans
   bool told_not_frozen_ = false;  // that marked tensors are written in full
   struct Kept {
     StateForm form;             // of the state that the plan was made for

@@ -12,7 +12,6 @@
 namespace cairn {
 
 struct SavePlan {
-  std::int64_t number = 0;  ///< of this rank's plans
   Sharding sharding;
   ReplicaPlan replicas;
   Divisions divided;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
+
+#include "base/checksum.hpp"
 
 namespace cairn {
 namespace {
@@ -12,8 +15,20 @@ constexpr std::int64_t least_bytes = 4096;
 // Each time that a frozen tensor has changed, it takes twice as many saves to be frozen again: a
 // plan costs more than what a few saves gain.
 constexpr int most_needed = 96;
+// The plan that freezes tensors may cut them otherwise, which is no change. Where boxes go on
+// moving no file can be shared.
+constexpr int most_moves = 1;
 // So many batches at most: each takes a file of its own in every checkpoint.
 constexpr int most_batches = 8;
+
+void add(std::uint64_t& hash, std::int64_t word) {
+  hash = mixed_bits(hash ^ static_cast<std::uint64_t>(word));
+}
+
+void add(std::uint64_t& hash, const Dims& dims) {
+  add(hash, std::ssize(dims));
+  for (const auto one : dims) add(hash, one);
+}
 
 }  // namespace
 
@@ -22,8 +37,13 @@ UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
   auto each = entries.each();
   for (const auto& entry : each) {
     auto& sum = sums[entry.key];
+    sum.form = 0;  // all entries of a key have the same
+    add(sum.form, static_cast<std::int64_t>(entry.dtype));
+    add(sum.form, entry.shape);
     for (const auto& slice : entry.slices) {
-      sum.value = (sum.value ^ slice.crc32c) * 0x9e3779b97f4a7c15u + 1;
+      add(sum.value, slice.crc32c);
+      add(sum.boxes, slice.box.start);
+      add(sum.boxes, slice.box.extent);
       sum.bytes += slice.stored_bytes;
     }
   }
@@ -31,19 +51,23 @@ UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
 }
 
 bool UnchangedTensors::is_to_freeze(const Tensor& one) {
-  return one.batch == 0 && one.saves >= one.needed && one.bytes >= least_bytes;
+  return one.batch == 0 && one.saves >= one.needed && one.sum.bytes >= least_bytes;
 }
 
-void UnchangedTensors::saved(const Sums& sums, std::int64_t plan) {
+void UnchangedTensors::saved(const Sums& sums) {
   for (const auto& [key, now] : sums) {
-    auto& one = tensors_[key];
-    if (one.plan == plan) one.saves = one.sum == now.value ? one.saves + 1 : 0;
-    one.sum = now.value;
-    one.bytes = now.bytes;
-    want_ = want_ || is_to_freeze(one) || (one.plan == plan && is_to_thaw(one));
-    one.plan = plan;
+    const auto [at, is_new] = tensors_.try_emplace(key);
+    auto& one = at->second;
+    const auto before = std::exchange(one.sum, now);
+    if (is_new) continue;
+    const bool has_moved = before.boxes != now.boxes;
+    one.moves = has_moved ? one.moves + 1 : 0;
+    one.has_changed = before.form != now.form || one.moves > most_moves ||
+                      (!has_moved && before.value != now.value);
+    one.saves = has_moved || one.has_changed ? 0 : one.saves + 1;
+    want_ = want_ || is_to_freeze(one) || is_to_thaw(one);
   }
-  std::erase_if(tensors_, [&](const auto& one) { return one.second.plan != plan; });
+  std::erase_if(tensors_, [&](const auto& one) { return !sums.contains(one.first); });
 }
 
 void UnchangedTensors::choose() {

@@ -13,17 +13,20 @@ namespace cairn {
 /// a longer hash to say (frozen.hpp).
 class UnchangedTensors {
  public:
-  /// The checksums of one tensor that a rank has written in a save, as one number.
+  /// What a rank has written of one tensor in a save.
   struct Sum {
-    std::uint64_t value = 0;
+    std::uint64_t value = 0;  ///< of the checksums
+    std::uint64_t form = 0;   ///< of dtype and shape
+    std::uint64_t boxes = 0;  ///< in the order in which they were written
     std::int64_t bytes = 0;
   };
   using Sums = std::unordered_map<std::string, Sum>;  ///< by key
   static Sums sums_of(const EntryList&);
 
-  /// A save was committed. `plan` is its number: with another plan a rank may have written other
-  /// parts of a tensor, whose sums cannot be compared.
-  void saved(const Sums&, std::int64_t plan);
+  /// A save was committed. Its plan may be another one than before: a state that grows has one for
+  /// each save. Where a rank has written other boxes of a tensor, sums cannot be compared, and it
+  /// counts from the start.
+  void saved(const Sums&);
   /// Whether the next save needs a plan in which other tensors are frozen.
   bool want_another_plan() const { return want_; }
   /// Called when a plan is made: from now on has() tells its frozen tensors.
@@ -38,14 +41,15 @@ class UnchangedTensors {
 
  private:
   struct Tensor {
-    std::uint64_t sum = 0;
-    std::int64_t bytes = 0, plan = -1;
+    Sum sum = {};
     int saves = 0;  // so many in a row left it as it was
+    int moves = 0;  // so many in a row wrote other boxes
+    bool has_changed = false;
     int needed = 3;
     int batch = 0;
   };
   static bool is_to_freeze(const Tensor&);
-  static bool is_to_thaw(const Tensor& one) { return one.batch > 0 && one.saves == 0; }
+  static bool is_to_thaw(const Tensor& one) { return one.batch > 0 && one.has_changed; }
 
   std::unordered_map<std::string, Tensor> tensors_;
   bool want_ = false;

@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::int64_t rows = 8, columns = 8192;  // a row is a chunk
+constexpr std::int64_t own_chunks = 8, chunk_length = 8192;  // of one rank; a row is one
 
 // What lies beside the field in the state, and how it is saved.
 struct Beside {
@@ -28,16 +28,16 @@ class LearnsToEncode : public testing::TestWithParam<Beside> {
  protected:
   LearnsToEncode() {
     options_.write.file_system = files_;
-    options_.write.chunk_bytes = columns * 8;
+    options_.write.chunk_bytes = chunk_length * 8;
     options_.store.format = Format::hdf5;
     options_.store.codec = StoreCodec::automatic;
   }
 
   struct Rank {
     explicit Rank(const Group& group, const Beside& beside)
-        : first(rows * group.rank()), field(rows * columns) {
-      state.add("field",
-                slice(field.data(), {rows * group.size(), columns}, {first, 0}, {rows, columns}));
+        : first(own_chunks * group.rank()), field(own_chunks * chunk_length) {
+      state.add("field", slice(field.data(), {own_chunks * group.size(), chunk_length}, {first, 0},
+                               {own_chunks, chunk_length}));
       if (beside.string) state.add("word", word);
       if (beside.grows) state.add("history", resizable(history));
     }
@@ -92,7 +92,7 @@ TEST_P(LearnsToEncode, TheSecondSaveTriesTheOtherWay) {
       EXPECT_EQ(rank.history, history);
     }
   });
-  EXPECT_EQ(encoded("/run/ckpt-1"), 3 * rows);
+  EXPECT_EQ(encoded("/run/ckpt-1"), 3 * own_chunks);
   EXPECT_EQ(encoded("/run/ckpt-2"), 0);
 }
 
@@ -109,9 +109,9 @@ TEST_P(LearnsToEncode, AlsoUnderOtherNames) {
       checkpoint.write(name);
     }
   });
-  EXPECT_EQ(encoded("/run/a"), 2 * rows);
+  EXPECT_EQ(encoded("/run/a"), 2 * own_chunks);
   EXPECT_EQ(encoded("/run/b"), 0);
-  EXPECT_EQ(encoded("/elsewhere/c"), 2 * rows) << "another directory may be on another disk";
+  EXPECT_EQ(encoded("/elsewhere/c"), 2 * own_chunks) << "another directory may be on another disk";
 }
 
 }  // namespace

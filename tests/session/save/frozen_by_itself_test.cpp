@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "cairn/checkpoint_manager.hpp"
 #include "cairn/log.hpp"
-#include "session/save/unchanged_tensors.hpp"
 #include "support/says.hpp"
 #include "testing/memory.hpp"
 #include "testing/threads.hpp"
@@ -123,12 +122,12 @@ TEST_P(FrozenByItself, LaterOnesGetAFileOfTheirOwn) {
     written.push_back(save(manager, rows));
     expect_last(manager, rows);
   }
-  EXPECT_THAT(written, ElementsAre(3, 3, 3, 3, 3, 2, 2, 2, 1, 1, 1, 1));
+  EXPECT_THAT(written, ElementsAre(3, 3, 3, 3, 3, 2, 2, 1, 1, 1, 1, 1));
   const auto names = [&](int number) {
     return disk_->status(cat("/run/ckpt-12.data-0000", number, "-of-00004"))->names;
   };
   EXPECT_EQ(names(1), 8);
-  EXPECT_EQ(names(2), 5);
+  EXPECT_EQ(names(2), 6);
 }
 
 TEST_P(FrozenByItself, EachRankDecidesForItsPart) {
@@ -191,53 +190,6 @@ TEST_P(FrozenByItself, WhereNothingCanBeSharedThatIsTold) {
   Rows rows(*group, true);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(save(manager, rows), 3);
   EXPECT_THAT(said_, Contains(test::Says("frozen tensors are written in full: ")).Times(1));
-}
-
-TEST(UnchangedTensors, CountOnlySavesOfOnePlan) {
-  UnchangedTensors tensors;
-  const auto saved = [&](std::uint64_t value, std::int64_t plan) {
-    tensors.saved({{"a", {value, 4096}}, {"small", {1, 4095}}}, plan);
-  };
-  for (int i = 0; i < 3; ++i) saved(5, 1);
-  EXPECT_FALSE(tensors.want_another_plan());
-  saved(6, 2);  // other parts, perhaps: nothing is known of them
-  EXPECT_FALSE(tensors.want_another_plan());
-  saved(6, 2);
-  EXPECT_TRUE(tensors.want_another_plan());
-  tensors.choose();
-  EXPECT_TRUE(tensors.has("a"));
-  EXPECT_FALSE(tensors.has("small"));
-  EXPECT_FALSE(tensors.want_another_plan());
-  saved(9, 3);
-  saved(9, 3);
-  EXPECT_FALSE(tensors.want_another_plan());
-  saved(8, 3);
-  EXPECT_TRUE(tensors.want_another_plan());
-  tensors.choose();
-  EXPECT_FALSE(tensors.has("a"));
-}
-
-// Each takes a file, so that after eight all share one.
-TEST(UnchangedTensors, ThereAreNotMoreThanEightBatches) {
-  UnchangedTensors tensors;
-  std::int64_t plan = 1;
-  const auto batches = [&](int still) {
-    UnchangedTensors::Sums sums;
-    for (int i = 0; i < still; ++i) sums[cat(i)] = {7, 4096};
-    for (int i = 0; i < 5; ++i) tensors.saved(sums, plan);
-    EXPECT_TRUE(tensors.want_another_plan());
-    tensors.choose();
-    ++plan;
-    std::vector<int> all;
-    for (int i = 0; i < still; ++i) all.push_back(tensors.batch_of(cat(i)));
-    return all;
-  };
-  for (int still = 1; still <= 7; ++still) batches(still);
-  EXPECT_THAT(batches(8), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
-  tensors.choose();  // for another reason
-  EXPECT_EQ(tensors.batch_of("7"), 8);
-  EXPECT_THAT(batches(9), ElementsAre(1, 1, 1, 1, 1, 1, 1, 1, 1));
-  EXPECT_EQ(batches(10).back(), 2);
 }
 
 }  // namespace
