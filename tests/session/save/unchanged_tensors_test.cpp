@@ -99,6 +99,15 @@ TEST_F(OneTensor, ThatIsGoneForASaveIsANewOne) {
   EXPECT_FALSE(stays());
 }
 
+TEST(UnchangedTensors, StringsAskForNoPlan) {
+  StoredTensor text{.key = "text", .dtype = DType::string, .shape = {}};
+  auto& piece = text.slices.emplace_back();
+  piece.stored_bytes = piece.raw_bytes = 8192;
+  UnchangedTensors tensors;
+  for (int i = 0; i < 9; ++i) tensors.saved(UnchangedTensors::sums_of(EntryList({text})));
+  EXPECT_FALSE(tensors.want_another_plan());
+}
+
 TEST(UnchangedTensors, SmallOnesAreNotWorthAFile) {
   UnchangedTensors tensors;
   for (int i = 0; i < 9; ++i) tensors.saved({{"small", {.value = 1, .bytes = 4095}}});
