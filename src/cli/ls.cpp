@@ -59,9 +59,10 @@ bool add_sizes(const Address& directory, Row& row, const DataFiles& data) {
   const auto add = [&](const std::string& name) {
     const auto status = (directory / name).status();
     if (!status) return false;
-    // Tensors that were removed from the middle of a file have left holes.
-    const bool has_holes = !row.entry.thinned.empty() && status->allocated >= 0;
-    row.bytes += has_holes ? std::min(status->size, status->allocated) : status->size;
+    // Tensors that were removed from the middle of a file have left holes, encoded chunks too.
+    const bool has_holes =
+        !row.entry.thinned.empty() || !format_of(row.entry.format).has_data_files();
+    row.bytes += has_holes ? bytes_without_holes(*status) : status->size;
     if (status->names > 1) row.shared_bytes += status->size;
     return true;
   };

@@ -12,6 +12,7 @@
 #include "cli/values.hpp"
 #include "layout/codec.hpp"
 #include "model/application_text.hpp"
+#include "store/contents/format.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/read_holders.hpp"
 #include "store/contents/whose.hpp"
@@ -28,9 +29,21 @@ struct Look {
   // Why the checkpoint is not what its name says.
   std::string misplaced = {};
   std::map<std::int32_t, std::int64_t> bytes_used = {};  // by data file
+  std::map<std::int32_t, std::int64_t> sizes = {};       // of the data files that are there
   std::optional<hdf5::Holders> holders = {};
   std::string holders_problem = {};
 };
+
+// A file whose tensors were removed, or whose chunks are encoded, is longer than what it takes.
+void leave_out_holes(const Address& prefix, Look& found) {
+  const auto& contents = *found.checkpoint;
+  const bool thinned = contents.meta && !contents.meta->thinned.empty();
+  if (!thinned && format_of(contents.format).has_data_files()) return;
+  for (auto& [file, size] : found.sizes) {
+    const auto status = prefix.files()->status(data_path(contents, file));
+    if (status) size = bytes_without_holes(*status);
+  }
+}
 
 Look look(const Address& prefix) {
   auto index = load_index(prefix, Graph::read);
@@ -43,6 +56,8 @@ Look look(const Address& prefix) {
   };
   for (const auto& tensor : checkpoint->tensors) count(tensor);
   for (const auto& tensor : checkpoint->own) count(tensor);
+  found.sizes = found.index.data_sizes;
+  leave_out_holes(prefix, found);
   try {
     found.holders = read_holders(checkpoint);
   } catch (const Error& error) {
@@ -159,8 +174,8 @@ void add_descriptions(Json& out, const CheckpointContents& contents) {
 Json json_of_files(const Look& found) {
   Json files = Json::array();
   for (const auto& [file, used] : found.bytes_used) {
-    const auto size = found.index.data_sizes.find(file);
-    const bool there = size != found.index.data_sizes.end();
+    const auto size = found.sizes.find(file);
+    const bool there = size != found.sizes.end();
     files.push_back({{"file", file_name(*found.checkpoint, file)},
                      {"number", file},
                      {"bytes", there ? Json(size->second) : Json()},
@@ -313,12 +328,11 @@ void print_save(const CheckpointMeta& meta) {
 void print_files(const Look& found) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [file, used] : found.bytes_used) {
-    const auto size = found.index.data_sizes.find(file);
-    rows.push_back({cat(file),
-                    size == found.index.data_sizes.end()
-                        ? "missing"
-                        : bytes_text(static_cast<double>(size->second)),
-                    file_name(*found.checkpoint, file)});
+    const auto size = found.sizes.find(file);
+    rows.push_back(
+        {cat(file),
+         size == found.sizes.end() ? "missing" : bytes_text(static_cast<double>(size->second)),
+         file_name(*found.checkpoint, file)});
   }
   const auto files = found.checkpoint->num_files;
   print_paragraph(cat(files, files == 1 ? " data file" : " data files"));

@@ -110,4 +110,8 @@ CatalogEntry find_entry(const Location& place, std::int64_t step) {
       .at(place.directory.string());
 }
 
+std::int64_t bytes_without_holes(const io::Status& file) {
+  return file.allocated < 0 ? file.size : std::min(file.size, file.allocated);
+}
+
 }  // namespace cairn::cli

@@ -50,4 +50,7 @@ std::string find_name(const Address& directory, std::int64_t step);
 /// The entry of this step. Throws not_found.
 CatalogEntry find_entry(const Location&, std::int64_t step);
 
+/// The bytes of a file that may have holes, without these; its length if that is unknown.
+std::int64_t bytes_without_holes(const io::Status&);
+
 }  // namespace cairn::cli

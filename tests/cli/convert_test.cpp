@@ -13,6 +13,7 @@
 namespace cairn::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class Convert : public testing::Test {
@@ -223,6 +224,27 @@ TEST_F(Convert, ACodecIsForHdf5) {
               test::Says("a bundle takes no store.codec"));
   EXPECT_THAT(run_tool({"convert", at("loose"), at("out/y.zarr"), "--codec", "deflate"}).err,
               test::Says("--codec is for HDF5"));
+}
+
+// A file of encoded chunks has holes: its length is that of the raw bytes.
+TEST_F(Convert, EncodedBytesCountAsTheyAreOnTheDisk) {
+  std::filesystem::create_directory(at("out"));
+  const std::vector<double> zeros(std::size_t{1} << 20);
+  BundleWriter writer(at("loose"));
+  writer.add("x", zeros.data(), {std::int64_t{1} << 20});
+  writer.finish();
+  for (const auto* name : {"out/x-1", "out/y"}) {
+    const auto file = at(name) + ".h5";
+    ASSERT_EQ(run_tool({"convert", at("loose"), file, "--codec", "deflate"}).status, 0);
+    ASSERT_GT(std::filesystem::file_size(file), 8u << 20);
+    const auto files = run_tool({"show", at(name), "--json"}).json()["files"];
+    EXPECT_LT(files.at(0)["bytes"], 1 << 20);
+    EXPECT_GE(files.at(0)["bytes"], files.at(0)["bytes_used"]);
+    EXPECT_THAT(run_tool({"show", at(name)}).out, ContainsRegex("0 +[0-9.]+ KiB +[xy]"));
+  }
+  const auto listed = run_tool({"ls", at("out"), "--json"}).json()["checkpoints"];
+  ASSERT_EQ(listed.size(), 2u);
+  for (const auto& one : listed) EXPECT_LT(one["bytes"], 1 << 20) << one;
 }
 
 }  // namespace
