@@ -66,6 +66,14 @@ class ForwardingFiles : public io::FileSystem {
   bool try_link(const io::Path& from, const io::Path& to) override {
     return pass("link", to, true, [&] { return files_->try_link(from, to); });
   }
+  bool shares_space(const io::Path& directory) override { return files_->shares_space(directory); }
+  std::unique_ptr<io::File> create_clone(const io::Path& from, const io::Path& to) override {
+    if (!files_->shares_space(to)) return nullptr;
+    return pass("create", to, true, [&] {
+      auto file = files_->create_clone(from, to);
+      return file ? opened(to, std::move(file), true) : nullptr;
+    });
+  }
   bool has_one_name(const io::Path& path) override {
     return pass("has_one_name", path, false, [&] { return files_->has_one_name(path); });
   }

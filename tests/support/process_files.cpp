@@ -38,6 +38,7 @@ class ProcessFiles::ProcessFile : public io::File {
     file_->read_at(offset, bytes);
   }
   std::int64_t size() const override { return file_->size(); }
+  std::optional<io::FileId> id() const override { return file_->id(); }
   void resize(std::int64_t bytes) override {
     process_->around("resize", path_, true, [&] { file_->resize(bytes); });
   }
