@@ -3,7 +3,9 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 #include "lab/campaigns/programs/flip_case.hpp"
+#include "store/contents/contents_reader.hpp"
 #include "testing/threads.hpp"
 
 namespace cairn::campaign {
@@ -14,10 +16,14 @@ using Bytes = std::string;
 struct Job {
   int ranks = 1, io_ranks = 0, saves = 1, keep = 0;
   Format format = Format::bundle;
+  StoreCodec codec = StoreCodec::none;
   bool dies = false, has_pending = false, pins = false, returns = false;
+  bool async = false;  // the last of the blocking saves is none
+  Until until = Until::captured;
 };
 
-Job choose_job(Random& random, bool direct, bool hdf5) {
+Job choose_job(Random& random, const Home& home, bool hdf5) {
+  const bool direct = home.direct;
   Job job;
   job.ranks = random.between(1, 3);
   if (hdf5 && !direct && random.one_in(2)) job.format = Format::hdf5;
@@ -28,22 +34,33 @@ Job choose_job(Random& random, bool direct, bool hdf5) {
   job.has_pending = job.dies && random.one_in(2);
   job.pins = random.one_in(5);
   job.returns = random.one_in(5);
+  if (job.format == Format::hdf5 && home.encodes) job.codec = choose_codec(random);
+  job.async = random.one_in(3);
+  if (random.one_in(2)) job.until = Until::released;
+  // A file is written over once its checkpoint has gone, which takes some saves.
+  if (home.shape.kept && job.format == Format::bundle) {
+    job.saves = random.between(3, 5);
+    job.keep = random.between(home.clones ? 0 : 1, 2);
+  }
   return job;
 }
 
 std::string text_of(const Job& job) {
   return cat(job.ranks, " ranks, ", job.format == Format::hdf5 ? "hdf5" : "bundle",
+             job.codec == StoreCodec::none ? "" : cat(" by ", name_of(job.codec)),
              job.io_ranks ? ", io ranks" : "", ", ", job.saves, " saves, max_to_keep ", job.keep,
              job.returns ? ", goes back" : "", job.pins ? ", pins" : "", job.dies ? ", dies" : "",
-             job.has_pending ? " with a save in flight" : "");
+             job.has_pending ? " with a save in flight" : "", job.async ? ", asynchronous" : "",
+             job.until == Until::released ? ", in place" : "");
 }
 
 // Runs one rank of a job to its end.
-void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<Group> group,
-         std::shared_ptr<io::MemoryFileSystem> disk) {
+void run(const Job& job, Home& home, std::int64_t first_stamp, std::set<std::int64_t>& skipped,
+         std::shared_ptr<Group> group, std::shared_ptr<io::MemoryFileSystem> disk) {
   ManagerOptions options;
   options.write.file_system = disk;
   options.store.format = job.format;
+  options.store.codec = job.codec;
   options.keep.last = job.keep;
   options.write.owner_wait_seconds = 0;
   options.write.chunk_bytes = 4096;
@@ -64,15 +81,21 @@ void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<G
   group->barrier();  // all have read what is at home
   for (int i = 0; i < job.saves; ++i) {
     mine.fill(++stamp);
-    manager.save(++step, mine.state());
-    stamps[step] = stamp;
+    stamps[++step] = stamp;
+    if (job.async && i + 1 == job.saves) {
+      manager.save_async(step, mine.state(), {.until = job.until}).release();
+      mine.spoil();
+      manager.wait();
+    } else {
+      manager.save(step, mine.state());
+    }
   }
   if (job.pins) manager.pin(step);
   steps = manager.steps();
   const auto newest = steps.back().step;
   if (job.has_pending) {
     mine.fill(++stamp);
-    manager.save_async(pending = ++step, mine.state());
+    manager.save_async(pending = ++step, mine.state(), {.until = job.until}).release();
     stamps[step] = stamp;
     mine.spoil();
   }
@@ -85,6 +108,11 @@ void run(const Job& job, Home& home, std::int64_t first_stamp, std::shared_ptr<G
       if (one.pinned) home.pinned.insert(one.step);
     }
     if (pending >= 0) home.saved[pending] = stamps[pending];
+    for (const auto& one : manager.statistics().last) {
+      if (one.unchanged_bytes == 0) continue;
+      home.unchanged_bytes += one.unchanged_bytes;
+      skipped.insert(one.step);
+    }
     home.newest = newest;
     home.pending = pending;
     if (job.dies) home.disk = disk->crash(disk->operation_count(), {.keep = true});
@@ -103,8 +131,20 @@ void write(io::FileSystem& disk, const std::string& path, const Bytes& bytes) {
   file->sync();
 }
 
+// Bytes of a kind that few files have; no file: any bytes of any.
+Home::Range choose_aim(const Home& home, Random& random) {
+  if (!random.one_in(3)) return {};
+  const auto& all = home.left_out.empty() ? home.encoded : home.left_out;
+  if (all.empty()) return {};
+  return all[static_cast<std::size_t>(random.below(static_cast<int>(all.size())))];
+}
+
 // Any offset, but often near an end, where formats have their heads and seals.
-std::size_t choose_offset(std::size_t size, Random& random) {
+std::size_t choose_offset(std::size_t size, const Home::Range& aim, Random& random) {
+  if (aim.begin < aim.end) {
+    const auto within = random.below(static_cast<int>(aim.end - aim.begin));
+    return static_cast<std::size_t>(aim.begin + within);
+  }
   const auto near = static_cast<int>(std::min<std::size_t>(size, 512));
   switch (random.below(4)) {
     case 0:
@@ -117,11 +157,11 @@ std::size_t choose_offset(std::size_t size, Random& random) {
 }
 
 // Changes the bytes; returns whether there was anything to change.
-bool change(Bytes& bytes, Damage& damage, Random& random) {
+bool change(Bytes& bytes, const Home::Range& aim, Damage& damage, Random& random) {
   const auto before = bytes;
   const bool in_place = damage.kind != Damage::Kind::growth;
   if (in_place && bytes.empty()) return false;
-  auto from = in_place ? choose_offset(bytes.size(), random) : bytes.size();
+  auto from = in_place ? choose_offset(bytes.size(), aim, random) : bytes.size();
   std::size_t count = 1;
   const auto limit = [&] { count = std::min(count, bytes.size() - from); };
   switch (damage.kind) {
@@ -155,9 +195,39 @@ bool change(Bytes& bytes, Damage& damage, Random& random) {
   }
   static const char* const words[] = {"a bit of ", "a burst of ", "zeros for ", "cut off ",
                                       "grown by "};
+  damage.begin = std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first -
+                 before.begin();
   damage.text = cat(damage.file, ": ", words[static_cast<int>(damage.kind)], count, " bytes at ",
                     from, " of ", before.size());
   return bytes != before;
+}
+
+}  // namespace
+
+namespace {
+
+// Notes the whole blocks of the base that saves have left out, and the encoded files.
+void note_bytes(Home& home, const std::set<std::int64_t>& skipped) {
+  constexpr std::int64_t block = 65536;
+  for (const auto& [step, stamp] : home.saved) {
+    if (step == home.pending) continue;
+    const auto contents = read_contents(*home.disk, cat("/run/ckpt-", step));
+    for (const auto& tensor : contents.tensors) {
+      for (const auto& piece : tensor.slices) {
+        if (piece.codec == Codec::none) continue;
+        home.encoded.push_back({data_path(contents, piece.file).string(), piece.offset,
+                                piece.offset + piece.stored_bytes});
+      }
+    }
+    const auto* base = skipped.count(step) ? contents.find("base") : nullptr;
+    if (!base) continue;
+    for (const auto& piece : base->slices) {
+      const auto begin = (piece.offset + block - 1) / block * block;
+      const auto end = (piece.offset + piece.stored_bytes) / block * block;
+      if (begin < end)
+        home.left_out.push_back({data_path(contents, piece.file).string(), begin, end});
+    }
+  }
 }
 
 }  // namespace
@@ -187,28 +257,39 @@ Home make_home(std::uint64_t seed, bool hdf5) {
   home.shape.dense = random.one_in(2);
   home.shape.ragged = random.one_in(2);
   home.shape.text = random.one_in(2);
+  home.shape.kept = random.one_in(2);
+  home.clones = !home.direct && random.one_in(3);
+  home.encodes = hdf5 && !home.direct && !random.one_in(3);
+  if (home.encodes && !home.shape.kept) {  // smaller tensors are not encoded
+    home.shape.rows = std::max<std::int64_t>(home.shape.rows, 2);
+    home.shape.columns = 1500;
+  }
   home.text = cat("seed ", seed, ": ", home.shape.rows, " x ", home.shape.columns,
+                  home.shape.kept ? " and a base" : "", home.clones ? ", shares space" : "",
                   home.direct ? ", no renames" : "");
+  home.disk = std::make_shared<io::MemoryFileSystem>();
+  if (home.clones) home.disk->share_space();
+  std::set<std::int64_t> skipped;  // steps whose saves have left bytes out
   const int jobs = random.between(1, 2);
   for (int number = 0; number < jobs; ++number) {
-    const auto job = choose_job(random, home.direct, hdf5);
+    const auto job = choose_job(random, home, hdf5);
     home.text += cat("; ", text_of(job));
-    const auto disk = home.disk ? home.disk : std::make_shared<io::MemoryFileSystem>();
-    home.disk = disk;
+    const auto disk = home.disk;
     ThreadOptions threads;
     threads.seed = static_cast<unsigned>(seed) * 7 + static_cast<unsigned>(number);
     run_threads(
         job.ranks,
         [&](std::shared_ptr<Group> group) {
-          run(job, home, (number + 1) * 100, std::move(group), disk);
+          run(job, home, (number + 1) * 100, skipped, std::move(group), disk);
         },
         threads);
   }
   home.disk->mark();
+  note_bytes(home, skipped);
   return home;
 }
 
-Damage do_damage(io::MemoryFileSystem& disk, Random& random) {
+Damage do_damage(const Home& home, io::MemoryFileSystem& disk, Random& random) {
   const auto files = files_of(disk, "/run");
   const auto any = [&] {
     return files[static_cast<std::size_t>(random.below(static_cast<int>(files.size())))];
@@ -216,7 +297,8 @@ Damage do_damage(io::MemoryFileSystem& disk, Random& random) {
   for (;;) {
     Damage damage;
     damage.kind = static_cast<Damage::Kind>(random.below(Damage::kinds));
-    damage.file = any();
+    const auto aim = choose_aim(home, random);
+    damage.file = aim.file.empty() ? any() : aim.file;
     auto bytes = read(disk, damage.file);
     if (damage.kind == Damage::Kind::exchange) {
       damage.other = any();
@@ -227,7 +309,7 @@ Damage do_damage(io::MemoryFileSystem& disk, Random& random) {
       damage.text = cat(damage.file, " and ", damage.other, " exchanged");
       return damage;
     }
-    if (!change(bytes, damage, random)) continue;
+    if (!change(bytes, aim, damage, random)) continue;
     write(disk, damage.file, bytes);
     return damage;
   }

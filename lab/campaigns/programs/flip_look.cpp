@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 #include "lab/campaigns/programs/flip_case.hpp"
 #include "store/directory/named_checkpoint.hpp"
 #include "testing/threads.hpp"
@@ -199,7 +200,10 @@ void choose(Look& look, Random& random, bool hdf5) {
   options.write.chunk_bytes = 4096;
   options.write.atomic_rename = !look.home.direct;
   options.restore.verify_first = random.one_in(4);
-  if (hdf5 && !look.home.direct && random.one_in(3)) options.store.format = Format::hdf5;
+  if (hdf5 && !look.home.direct && random.one_in(3)) {
+    options.store.format = Format::hdf5;
+    options.store.codec = choose_codec(random);
+  }
 }
 
 }  // namespace

@@ -11,8 +11,11 @@
 //   --seconds S    begin no seed later than that
 //   --blind        as if verify found nothing, to see that this is found
 //
-// The last line is "seeds N flips N named N harmless N restores N refused N findings N". Exit
-// status 1: there are findings.
+// The last line is "seeds N flips N named N harmless N restores N refused N unchanged N there N
+// encoded N there N findings N": of unchanged bytes that saves have left out, and of seeds with
+// encoded chunks, it says how many flips hit them. Exit status 1: there are findings. It is one if
+// many seeds have left nothing out, or encoded nothing.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +26,7 @@
 #include "base/text.hpp"
 #include "cairn/error.hpp"
 #include "cairn/log.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 #include "lab/campaigns/programs/command_line.hpp"
 #include "lab/campaigns/programs/flip_case.hpp"
 #include "store/commit/ownership.hpp"
@@ -30,12 +34,6 @@
 
 namespace cairn::campaign {
 namespace {
-
-#ifdef CAIRN_CAMPAIGN_HDF5
-constexpr bool has_hdf5 = true;
-#else
-constexpr bool has_hdf5 = false;
-#endif
 
 struct Options {
   std::uint64_t first = 1, last = 1, part = 1, parts = 1;
@@ -74,14 +72,47 @@ double now_seconds() {
 struct Totals {
   std::int64_t seeds = 0, flips = 0, named = 0, harmless = 0, restores = 0, refused = 0,
                findings = 0;
+  std::int64_t left_out = 0, left_out_flips = 0;  ///< bytes that saves have left out; flips there
+  std::int64_t encoded = 0, encoded_flips = 0;    ///< seeds with encoded chunks; flips of them
 };
+
+// Returns whether these are bytes of a tensor, so that verify must name the damage.
+bool count(const Home& home, const Damage& damage, Totals& totals) {
+  const auto hits = [&](const auto& one) {
+    return one.file == damage.file && one.begin <= damage.begin && damage.begin < one.end;
+  };
+  if (damage.kind == Damage::Kind::exchange) return false;
+  const bool left_out = std::any_of(home.left_out.begin(), home.left_out.end(), hits);
+  const bool encoded = std::any_of(home.encoded.begin(), home.encoded.end(), hits);
+  totals.left_out_flips += left_out;
+  totals.encoded_flips += encoded;
+  return left_out || encoded;
+}
+
+// What many seeds must have seen. Few may lack it by chance.
+void require_all_kinds(const Options& options, Totals& totals) {
+  if (totals.seeds < 20) return;
+  const auto require = [&](std::int64_t count, const char* what) {
+    if (count > 0) return;
+    ++totals.findings;
+    std::cout << cat("seeds ", options.first, "-", options.last, ": ", what, "\n");
+  };
+  require(totals.left_out, "no save has left out bytes that were unchanged");
+  if (options.flips >= 10) require(totals.left_out_flips, "no flip has hit bytes left out");
+  if (!options.hdf5 || !any_codec()) return;
+  require(totals.encoded, "no checkpoint has encoded chunks");
+  if (options.flips >= 10) require(totals.encoded_flips, "no flip has hit an encoded chunk");
+}
 
 void flip(const Home& home, const Options& options, int number, Totals& totals) {
   Random random(home.seed * 100003 + static_cast<std::uint64_t>(number));
   const auto disk = home.disk->crash(home.disk->operation_count(), {.keep = true});
-  const auto damage = do_damage(*disk, random);
-  const auto found = look_at_damage(home, disk, damage, random, options.hdf5, options.blind);
+  const auto damage = do_damage(home, *disk, random);
+  auto found = look_at_damage(home, disk, damage, random, options.hdf5, options.blind);
   ++totals.flips;
+  if (count(home, damage, totals) && !found.named) {
+    found.wrong += "\n    verify does not name damage to bytes of a tensor";
+  }
   ++(found.named ? totals.named : totals.harmless);
   totals.restores += found.restores;
   totals.refused += found.refused;
@@ -107,13 +138,18 @@ int run(const Options& options) {
     const auto home = make_home(seed, options.hdf5);
     if (options.verbose) std::cout << cat(home.text, "\n");
     ++totals.seeds;
+    totals.left_out += home.unchanged_bytes;
+    totals.encoded += !home.encoded.empty();
     for (int i = options.flip > 0 ? options.flip : 1; i <= options.flips; ++i) {
       flip(home, options, i, totals);
     }
   }
+  require_all_kinds(options, totals);
   std::cout << cat("seeds ", totals.seeds, " flips ", totals.flips, " named ", totals.named,
                    " harmless ", totals.harmless, " restores ", totals.restores, " refused ",
-                   totals.refused, " findings ", totals.findings, "\n");
+                   totals.refused, " unchanged ", totals.left_out, " there ", totals.left_out_flips,
+                   " encoded ", totals.encoded, " there ", totals.encoded_flips, " findings ",
+                   totals.findings, "\n");
   return totals.findings > 0;
 }
 

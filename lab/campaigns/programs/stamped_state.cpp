@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "lab/campaigns/programs/random.hpp"
 
 namespace cairn::campaign {
 namespace {
@@ -34,6 +35,18 @@ std::vector<std::string> words_of(std::int64_t stamp) {
 std::int64_t epoch_of(std::int64_t stamp) {
   const auto save = stamp % 100;
   return save < 3 ? 0 : save / 2;
+}
+
+// Each of three ranks has a whole block of 64 KiB, wherever its part begins in a file.
+constexpr std::int64_t base_elements = 3 * (2 * 65536 / 8);
+
+// Five stamps in a row share the base. Every other base has chunks that no codec makes smaller.
+std::int64_t base_value(std::int64_t stamp, std::int64_t element) {
+  const auto save = stamp / 5;
+  const auto value = value_of(save, 9, element);
+  if (save % 2 == 0) return value;
+  const auto mixed = Random(static_cast<std::uint64_t>(value)).next();
+  return static_cast<std::int64_t>(mixed);
 }
 
 template <class Values>
@@ -75,6 +88,11 @@ StampedState::StampedState(std::shared_ptr<Group> group, const Shape& shape)
     state_.add("by_id", indexed(ids(&ids_, {.ids_key = "ids"}), by_id_, {shape.columns}));
   }
   if (shape.lengths) state_.add("history", resizable(history_)).add("words", resizable(words_));
+  if (shape.kept) {
+    kept_ = piece_of(base_elements, rank);
+    base_.resize(static_cast<std::size_t>(kept_.count));
+    state_.add("base", slice(base_.data(), {base_elements}, {kept_.first}, {kept_.count}));
+  }
   if (!shape.sparse) return;
   sparse_.resize(static_cast<std::size_t>(rows_.count * shape.columns));
   state_.add("sparse", cairn::sparse(slice(sparse_.data(), {shape.rows + 1, shape.columns},
@@ -99,6 +117,12 @@ bool StampedState::lengths_are_of(std::int64_t stamp) const {
          words_ == words_of(stamp);
 }
 
+bool StampedState::is_base_of(std::int64_t stamp) const {
+  auto element = kept_.first;
+  return std::all_of(base_.begin(), base_.end(),
+                     [&](auto value) { return value == base_value(stamp, element++); });
+}
+
 void StampedState::fill(std::int64_t stamp) {
   stamp_ = stamp;
   writers_ = group_->size();
@@ -112,6 +136,8 @@ void StampedState::fill(std::int64_t stamp) {
   history_.resize(length_of(stamp));
   fill_all(history_, stamp, 6, 0);
   words_ = words_of(stamp);
+  auto element = kept_.first;
+  for (auto& value : base_) value = base_value(stamp, element++);
   fill_all(sparse_, stamp, 7, first);
   particles_.clear();
   std::int64_t row = 0;
@@ -133,6 +159,7 @@ void StampedState::spoil() {
   history_.assign(3, -1);
   words_.assign(1, "spoilt");
   std::fill(sparse_.begin(), sparse_.end(), -1);
+  std::fill(base_.begin(), base_.end(), -1);
   particles_.assign(2, {-1, -1, -1});
 }
 
@@ -149,6 +176,7 @@ std::string StampedState::problem() const {
   }
   if (shape_.lengths && !lengths_are_of(stamp_)) wrong += " 'history' or 'words'";
   if (!is_filled(sparse_, stamp_, 7, first)) wrong += " 'sparse'";
+  if (!is_base_of(stamp_)) wrong += " 'base'";
   if (shape_.ragged) {
     std::int64_t total = 0;
     for (std::int64_t rank = 0; rank < writers_; ++rank) total += particles_of(stamp_, rank);

@@ -21,6 +21,7 @@ struct Shape {
   bool lengths = false;   ///< vectors whose length is another in each save
   bool sparse = false;    ///< a tensor whose last row no rank holds
   bool frozen = false;    ///< "model", which most saves find as it was
+  bool kept = false;      ///< "base": blocks of 64 KiB that stay for some saves
   bool backward = false;  ///< the last rank has the first rows
 };
 
@@ -46,6 +47,7 @@ class StampedState {
   Piece piece_of(std::int64_t total, std::int64_t rank) const;
   void fill_by_id(std::int64_t stamp);
   bool lengths_are_of(std::int64_t stamp) const;
+  bool is_base_of(std::int64_t stamp) const;
 
   std::shared_ptr<Group> group_;
   Shape shape_;
@@ -58,6 +60,8 @@ class StampedState {
   std::vector<std::int64_t> ids_;
   std::vector<double> by_id_, history_, sparse_;
   std::vector<std::string> words_;
+  Piece kept_;
+  std::vector<std::int64_t> base_;
   State state_;
 };
 
