@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 #include "lab/campaigns/programs/left_over.hpp"
 #include "testing/crash.hpp"
 
@@ -19,7 +20,10 @@ Process choose_restart([[maybe_unused]] const Plan& plan, Random& random) {
   Process process;
   process.ranks = random.one_in(2) ? 1 : random.between(1, 3);
 #ifdef CAIRN_CAMPAIGN_HDF5
-  if (!plan.direct && random.one_in(3)) process.format = Format::hdf5;
+  if (!plan.direct && random.one_in(3)) {
+    process.format = Format::hdf5;
+    process.codec = choose_codec(random);
+  }
 #endif
   process.when_busy = WhenBusy::wait;
   return process;

@@ -155,11 +155,13 @@ class Operator {
     const auto source = read_contents(*disk_, prefix_of(step));
     const bool to_hdf5 = format_of(source.format).has_data_files();
     const auto name = cat("ckpt-", step, to_hdf5 ? ".h5" : "");
+    const auto codec = to_hdf5 ? errand_.codec : StoreCodec::none;
     if (errand_.kind == Errand::Kind::convert_in_place) {
       const auto files = std::make_shared<test::ProcessFiles>(disk_);
       if (errand_.stop) files->kill_after(*errand_.stop);
       try {
-        convert_checkpoint({*files, source}, {files, io::Path("/run") / name}, {.overwrite = true});
+        convert_checkpoint({*files, source}, {files, io::Path("/run") / name},
+                           {.codec = codec, .overwrite = true});
       } catch (const Crashed&) {
       } catch (const Error& error) {
         const bool is_pinned = error.code() == Code::already_exists;
@@ -170,7 +172,7 @@ class Operator {
     }
     const auto place = cat("/other-", disk_->operation_count());
     disk_->create_directory(place);
-    convert_checkpoint({*disk_, source}, {disk_, io::Path(place) / name});
+    convert_checkpoint({*disk_, source}, {disk_, io::Path(place) / name}, {.codec = codec});
     for (const auto& entry : disk_->list(place)) {  // an index last
       if (entry.starts_with("ckpt-"))
         disk_->rename(io::Path(place) / entry, io::Path("/run") / entry);

@@ -43,6 +43,7 @@ class Rank {
       stamp_ = (number_ + 1) * 100 + static_cast<std::int64_t>(i) + 1;
       act(action);
       note_handles();
+      count_saves();
     }
     prepare(-2, {});
     manager_.reset();
@@ -167,6 +168,16 @@ class Rank {
     }
   }
 
+  // Jobs are too short for any of their saves to be forgotten.
+  void count_saves() {
+    if (!root()) return;
+    const auto saves = manager_->statistics().last;
+    for (; counted_ < saves.size(); ++counted_) {
+      *scene_.unchanged += saves[counted_].unchanged_bytes;
+      if (process_.codec != StoreCodec::none) ++*scene_.encoded;
+    }
+  }
+
   void go_back(int choice) {
     std::vector<StepInfo> steps;
     if (!attempt("steps", [&] { steps = manager_->steps(); }) || steps.empty()) return;
@@ -247,7 +258,8 @@ class Rank {
   std::optional<Error> error_;
   std::vector<std::pair<std::int64_t, SaveHandle>> handles_;
   std::int64_t stamp_ = 0, step_ = 0;
-  bool quiet_ = true;  // nothing has happened that a look must allow for
+  std::size_t counted_ = 0;  // saves
+  bool quiet_ = true;        // nothing has happened that a look must allow for
 };
 
 }  // namespace
@@ -271,6 +283,7 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
   options.write.file_system = std::move(files);
   options.keep.last = process.max_to_keep;
   options.store.format = process.format;
+  options.store.codec = process.codec;
   options.overwrite = process.overwrite;
   options.write.recycle = process.recycle;
   options.write.skip_unchanged = SkipUnchanged::on;

@@ -30,7 +30,9 @@ struct Scene {
   std::shared_ptr<io::MemoryFileSystem> disk;
   Ledger* ledger = nullptr;
   Findings* findings = nullptr;
-  std::atomic<std::int64_t>* saves = nullptr;  ///< how many were tried
+  std::atomic<std::int64_t>* saves = nullptr;      ///< how many were tried
+  std::atomic<std::int64_t>* unchanged = nullptr;  ///< bytes that they have left out
+  std::atomic<std::int64_t>* encoded = nullptr;    ///< that were committed with a codec
 };
 
 ManagerOptions options_of(const Plan&, const Process&, std::shared_ptr<io::FileSystem>);

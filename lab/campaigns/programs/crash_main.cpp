@@ -12,7 +12,9 @@
 //   --neglect KIND  a disk on which "sync" or "sync_directory" does nothing, to see that this is
 //   found
 //
-// The last line is "seeds N jobs N saves N states N findings N". Exit status 1: there are findings.
+// The last line is "seeds N jobs N saves N unchanged N encoded N states N findings N": of bytes
+// that saves have left out, and of saves with a codec. Exit status 1: there are findings. It is one
+// if many seeds have left nothing out, or encoded nothing.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +24,7 @@
 
 #include "base/text.hpp"
 #include "cairn/log.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 #include "lab/campaigns/programs/command_line.hpp"
 #include "lab/campaigns/programs/crash_story.hpp"
 #include "store/commit/ownership.hpp"
@@ -67,8 +70,8 @@ class Watchdog {
       for (;;) {
         std::this_thread::sleep_for(std::chrono::seconds(1));
         if (seconds() - began_ < limit_seconds) continue;
-        std::cout << cat("seed ", seed_.load(), ": it hangs\nseeds 0 jobs 0 saves 0 states 0 ",
-                         "findings 1\n")
+        std::cout << cat("seed ", seed_.load(), ": it hangs\nseeds 0 jobs 0 saves 0 unchanged 0 ",
+                         "encoded 0 states 0 findings 1\n")
                   << std::flush;
         std::_Exit(1);
       }
@@ -84,6 +87,21 @@ class Watchdog {
   std::atomic<std::uint64_t> seed_ = 0;
   std::atomic<double> began_ = 0;
 };
+
+// What many seeds must have done, or they do not try what they are for.
+std::uint64_t missing_kinds(const Options& options, std::uint64_t seeds, const Tally& tally) {
+  if (seeds < 20) return 0;
+  std::uint64_t missing = 0;
+  const auto require = [&](std::int64_t count, const char* what) {
+    if (count > 0) return;
+    ++missing;
+    std::cout << cat("seeds ", options.first, "-", options.last, ": ", what, "\n");
+  };
+  require(tally.unchanged, "no save has left out bytes that were unchanged");
+  const bool hdf5 = has_hdf5 && !parse_without(options.without).hdf5;
+  if (hdf5 && any_codec()) require(tally.encoded, "no save had a codec");
+  return missing;
+}
 
 int run(const Options& options) {
   const auto without = parse_without(options.without);
@@ -119,7 +137,9 @@ int run(const Options& options) {
                      options.without.empty() ? "" : cat(" --without ", options.without), "\n")
               << std::flush;
   }
+  findings += missing_kinds(options, seeds, tally);
   std::cout << cat("seeds ", seeds, " jobs ", tally.jobs.load(), " saves ", tally.saves.load(),
+                   " unchanged ", tally.unchanged.load(), " encoded ", tally.encoded.load(),
                    " states ", tally.states.load(), " findings ", findings, "\n");
   return findings > 0;
 }

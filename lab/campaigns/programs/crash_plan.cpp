@@ -5,15 +5,10 @@
 #include <sstream>
 
 #include "base/text.hpp"
+#include "lab/campaigns/programs/codecs.hpp"
 
 namespace cairn::campaign {
 namespace {
-
-#ifdef CAIRN_CAMPAIGN_HDF5
-constexpr bool has_hdf5 = true;
-#else
-constexpr bool has_hdf5 = false;
-#endif
 
 using Kind = Action::Kind;
 
@@ -165,6 +160,36 @@ void add_pins_and_errands(Random& random, const Without& without, Plan& plan) {
   }
 }
 
+// A file is written over once its checkpoint has gone, which takes some saves.
+void save_more(Random& random, Process& process) {
+  for (int i = 0; i < 3; ++i) {
+    const auto kind = random.one_in(2) ? Kind::save : Kind::save_async;
+    process.actions.insert(process.actions.begin(), {kind, random.below(1000)});
+  }
+  if (process.stop_action > 0) process.stop_action += random.below(4);
+}
+
+// Likewise.
+void add_base_and_codecs(Random& random, Plan& plan) {
+  auto& shape = plan.shape;
+  shape.kept = random.one_in(3);
+  plan.clones = shape.kept && !plan.direct && random.one_in(3);
+  const bool encodes = !random.one_in(4);
+  bool encoded = false;
+  const auto change = [&](Process& process) {
+    if (shape.kept && random.one_in(2)) save_more(random, process);
+    if (shape.kept && !plan.clones) process.max_to_keep = std::max(process.max_to_keep, 1);
+    if (encodes && process.format == Format::hdf5) process.codec = choose_codec(random);
+    if (encodes && process.errand) process.errand->codec = choose_codec(random);
+    encoded = encoded || process.codec != StoreCodec::none;
+  };
+  for (auto& process : plan.processes) change(process);
+  if (plan.successor) change(*plan.successor);
+  if (!encoded || shape.kept) return;
+  shape.rows = std::max<std::int64_t>(shape.rows, 2);  // smaller tensors are not encoded
+  shape.columns = 1500;
+}
+
 Plan choose_plan(std::uint64_t seed, const Without& without) {
   Random random(seed);
   Plan plan;
@@ -219,6 +244,7 @@ Plan make_plan(std::uint64_t seed, const Without& without) {
   auto plan = choose_plan(seed, without);
   Random random(seed * 3 + 1);
   add_pins_and_errands(random, without, plan);
+  add_base_and_codecs(random, plan);
   return plan;
 }
 
@@ -241,6 +267,7 @@ std::string text_of(const Process& process) {
                one->then_any > 0 ? cat(", then any ", one->then_any) : "", "}");
   };
   auto text = cat(process.ranks, " ranks, ", process.format == Format::hdf5 ? "hdf5" : "bundle",
+                  process.codec == StoreCodec::none ? "" : cat(" by ", name_of(process.codec)),
                   ", max_to_keep ", process.max_to_keep, process.recycle ? "" : ", no recycling",
                   process.records ? ", records" : "", process.overwrite ? "" : ", no overwriting",
                   process.io_ranks ? cat(", ", process.io_ranks, " io ranks") : "",
@@ -256,8 +283,10 @@ std::string text_of(const Process& process) {
   }
   if (process.power_fails) text += "; then the power fails";
   if (!process.errand) return text;
-  text += cat("; then ", errands[static_cast<int>(process.errand->kind)], " (",
-              process.errand->choice, ")");
+  text += cat(
+      "; then ", errands[static_cast<int>(process.errand->kind)], " (", process.errand->choice,
+      process.errand->codec == StoreCodec::none ? "" : cat(", by ", name_of(process.errand->codec)),
+      ")");
   if (process.errand->stop) text += cat(", killed after ", process.errand->stop->operations);
   return text;
 }
@@ -268,7 +297,8 @@ std::string text_of(const Plan& plan) {
       "seed ", plan.seed, ": ", shape.rows, " x ", shape.columns, shape.sliced ? ", sliced" : "",
       shape.dense ? ", dense" : "", shape.ragged ? ", ragged" : "", shape.text ? ", text" : "",
       shape.by_id ? ", by id" : "", shape.lengths ? ", lengths" : "",
-      shape.sparse ? ", sparse" : "", plan.direct ? "; no renames" : "",
+      shape.sparse ? ", sparse" : "", shape.kept ? ", a base" : "",
+      plan.clones ? "; shares space" : "", plan.direct ? "; no renames" : "",
       plan.threads ? "; real threads" : "", plan.read_errors ? "; read errors" : "", "\n");
   for (const auto& process : plan.processes) text += cat("  ", text_of(process), "\n");
   if (plan.successor) text += cat("  taken over by ", text_of(*plan.successor), "\n");

@@ -51,11 +51,13 @@ struct Errand {
   Kind kind = Kind::copy_index;
   int choice = 0;
   std::optional<test::ProcessFiles::Place> stop = {};  ///< where the tool is killed
+  StoreCodec codec = StoreCodec::none;                 ///< of a conversion to HDF5
 };
 
 struct Process {
   int ranks = 1;
   Format format = Format::bundle;
+  StoreCodec codec = StoreCodec::none;  ///< of HDF5 files
   int max_to_keep = 0;
   bool recycle = true, overwrite = true, records = true;
   int io_ranks = 0;  ///< 0: everyone
@@ -76,6 +78,7 @@ struct Plan {
   std::uint64_t seed = 0;
   Shape shape;
   bool direct = false;  ///< the disk has no renames
+  bool clones = false;  ///< its files share space
   bool threads =
       false;  ///< real ones, of ranks and writers; else all that happens follows the seed
   std::vector<Process> processes;

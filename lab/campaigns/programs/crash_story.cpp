@@ -43,6 +43,7 @@ class Story {
   std::shared_ptr<io::MemoryFileSystem> new_disk() {
     auto disk = std::make_shared<io::MemoryFileSystem>();
     if (plan_.direct) disk->refuse_renames();
+    if (plan_.clones) disk->share_space();
     set_clock(*disk);
     return disk;
   }
@@ -62,7 +63,9 @@ class Story {
     return files;
   }
 
-  Scene scene() { return {&plan_, disk_, &ledger_, &findings_, &tally_.saves}; }
+  Scene scene() {
+    return {&plan_, disk_, &ledger_, &findings_, &tally_.saves, &tally_.unchanged, &tally_.encoded};
+  }
 
   // The second takes over while the first is stopped, and may be stopped itself; then the first
   // goes on to its end before the second does.

@@ -11,6 +11,8 @@ namespace cairn::campaign {
 
 struct Tally {
   std::atomic<std::int64_t> jobs = 0, saves = 0, states = 0;
+  std::atomic<std::int64_t> unchanged = 0;  ///< bytes that saves have left out
+  std::atomic<std::int64_t> encoded = 0;    ///< saves with a codec
 };
 
 /// Plays the plan and looks at so many states that a crash could leave at its end, besides those
