@@ -284,6 +284,7 @@ ManagerOptions options_of(const Plan& plan, const Process& process,
   options.keep.last = process.max_to_keep;
   options.store.format = process.format;
   options.store.codec = process.codec;
+  options.restore.tries = 1000;  // so often jobs end without a newer step, which is no step's fault
   options.overwrite = process.overwrite;
   options.write.recycle = process.recycle;
   options.write.skip_unchanged = SkipUnchanged::on;
