@@ -23,9 +23,14 @@ LINES = {
     "nodes_lost": ["--nodes", "HOME/node-%n", "--home-every", "100"],
     "turns": ["--turns"],
     "turns_async": ["--turns", "--async"],
+    "again": ["--times", "4"],
+    "again_async": ["--times", "4", "--async"],
+    "again_frozen": ["--times", "4", "--frozen"],
 }
 # These jobs differ only in the messages between ranks and in their use of MPI.
 OF_MPI = ("frozen", "redistribute", "nodes_saved", "nodes_flushed", "nodes_lost", "turns", "turns_async")
+# What these risk is of several machines.
+OF_SHARED = ("again", "again_async", "again_frozen")
 # The entries of .cairn when nobody saves: names, and folders whose entries belong to existing
 # checkpoints.
 OWN = re.compile(r"(lock|owner|ended|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
@@ -34,7 +39,7 @@ CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 1
 
 
 def add_arguments(parser, name):
-    lines = [line for line in LINES if name in ("mpi", "left") or line not in OF_MPI]
+    lines = [line for line in LINES if line not in OF_SHARED and (name in ("mpi", "left") or line not in OF_MPI)]
     parser.add_argument("--lines", default=",".join(lines), help=f"of {', '.join(LINES)}")
     parser.add_argument("--limit", type=float, default=120, help="seconds until a job hangs")
     parser.add_argument("--library", type=Path, help="libcampaign_faulty_mpi.so, with --bin")

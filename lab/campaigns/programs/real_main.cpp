@@ -3,7 +3,7 @@
 //   campaign_real DIRECTORY SAVES [--hdf5] [--mpi-io] [--collective] [--async] [--nodes DIRECTORY]
 //                 [--home-every N] [--flush] [--frozen] [--redistribute] [--limit SECONDS]
 //                 [--give-up] [--salt N] [--pause MILLISECONDS] [--hasty] [--read] [--name NAME]
-//                 [--patience SECONDS] [--turns] [--sync-nodes] [--keep N] [--twice] [--still]
+//                 [--patience SECONDS] [--turns] [--sync-nodes] [--keep N] [--times N] [--still]
 //                 [--set OPTION=VALUE]... [--marks FILE]
 //
 // The last two checkpoints stay, or --keep of them.
@@ -18,8 +18,8 @@
 // restores the newest checkpoint and then each that is listed, and does not own the directory.
 // With --turns it asks in each step whether to save and whether to stop: it saves in each third
 // step, and a last time, the SAVES'th at the earliest, because its last rank has asked to stop.
-// With --twice each step is saved again, with the next salt. With --still a tensor stays as it is.
-// The file of marks gets the lines as well, and "saving STEP SALT" before each save; none is
+// With --times each step is saved so often, with the next salts. With --still a tensor stays as it
+// is. The file of marks gets the lines as well, and "saving STEP SALT" before each save; none is
 // waiting in a buffer when tell returns.
 //
 // Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
@@ -75,7 +75,8 @@ class Job {
   }
 
   ManagerOptions options;
-  bool async = false, gives_up = false, flushes = false, redistributes = false, twice = false;
+  bool async = false, gives_up = false, flushes = false, redistributes = false;
+  int times = 1;   // that each step is saved
   int marks = -1;  // the file
   std::int64_t salt = 0;
   int pause = 0;
@@ -98,8 +99,8 @@ class Job {
     if (report && redistributes) give_to_others();
     if (stop) return save_in_turns(step, saves);
     for (int i = 0; i < saves; ++i) {
-      save_and_tell(++step, salt);
-      if (twice) save_and_tell(step, salt + 1);
+      ++step;
+      for (int turn = 0; turn < times; ++turn) save_and_tell(step, salt + turn);
       std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     }
   }
@@ -309,7 +310,10 @@ void run(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--frozen") job.options.frozen.keys = {"model"};
     if (arguments[i] == "--redistribute") job.redistributes = true;
     if (arguments[i] == "--async") job.async = true;
-    if (arguments[i] == "--twice") job.twice = job.options.overwrite = true;
+    if (arguments[i] == "--times") {
+      job.times = std::atoi(arguments.at(++i).c_str());
+      job.options.overwrite = true;
+    }
     if (arguments[i] == "--set") {
       const auto& given = arguments.at(++i);
       const auto at = given.find('=');
