@@ -165,6 +165,25 @@ bool is_record(const std::string& file) {
   return parse_temp_name(file).kind == ParsedName::Kind::record;
 }
 
+// Puts a copy in the place of a part.
+void copy_part(io::FileSystem& fs, const Transaction& save, int file) {
+  const auto copy = save.temp() / hdf5_copy_name;
+  io::remove_if_there(fs, copy);  // left by an attempt that died here
+  io::copy(fs, save.part(file), copy);
+  fs.rename(copy, save.part(file));
+}
+
+// When recovery completes a save that crashed while it named its files, some have their final names
+// already. The writer's node knew that the name was new to the file, and this one may not
+// (recycled.hpp): a copy has had no other name.
+void name_taken_over(io::FileSystem& fs, const Transaction& save, int file) {
+  const auto part = fs.status(save.part(file));
+  if (!part) return;
+  const auto known = fs.status(save.data(file));
+  if (known && known->id.inode == part->id.inode) copy_part(fs, save, file);
+  fs.rename(save.part(file), save.data(file));
+}
+
 }  // namespace
 
 std::vector<std::string> avoid_counts_in_use(io::FileSystem& fs, Transaction& save) {
@@ -238,10 +257,7 @@ void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
 
 void take_over_part(io::FileSystem& fs, const Transaction& save) {
   if (!is_whole(save.main)) return;
-  const auto copy = save.temp() / hdf5_copy_name;
-  io::remove_if_there(fs, copy);  // left by an attempt that died here
-  io::copy(fs, save.part(0), copy);
-  fs.rename(copy, save.part(0));
+  copy_part(fs, save, 0);
   fs.sync_directory(save.temp());
 }
 
@@ -276,12 +292,9 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
 
   // The files before `named` have got their final names from their writers.
   for (int file = save.named; file < save.num_files; ++file) {
-    // When recovery completes a save that crashed in this loop, some files have their final names
-    // already. The process that began the save knows that all are still to be renamed: a missing
-    // one was taken away.
-    if (!taken_over || io::exists(fs, save.part(file))) {
-      fs.rename(save.part(file), save.data(file));
-    }
+    // The process that began the save knows that all are still to be renamed: a missing one was
+    // taken away.
+    taken_over ? name_taken_over(fs, save, file) : fs.rename(save.part(file), save.data(file));
   }
   // The names of the data are durable before the index refers to them.
   save.sync_directory(fs);

@@ -156,6 +156,19 @@ TEST_F(TwoNodes, ASharedFileDoesNotGetANameAgainThatItHad) {
   }
 }
 
+TEST_F(TwoNodes, ACompletedSaveHasAFileWhoseNameTheNodeStillKnew) {
+  const auto first = begin(1);
+  write(b_, first);
+  recycle_data(a_, first);
+  auto second = begin(1);
+  make_part(a_, second, 1, 5000).file->close();
+  const auto temp = second.temp();
+  second.keeper = new_uuid();
+  disk_->rename(temp, second.temp());
+  publish(b_, second, std::string("an index"), {}, [](const auto&) { return true; });
+  EXPECT_TRUE(io::exists(*disk_, second.data(1)));
+}
+
 TEST_F(TwoNodes, AFileThatWasSetAsideIsNotTakenForASecondOne) {
   const io::Path index("/d/a-1.index"), aside("/d" / io::Path(aside_name("a-1.index", new_uuid())));
   io::write_file(*disk_, index, "an index");
