@@ -162,9 +162,11 @@ Draft Directory::begin_save(const Intent& intent) try {
   require_replaceable(step, intent.may_overwrite);
   warn_of_others(step);
   const auto before = highest(highest_, history_.catalog());
-  const auto takes = owned_.recycling.choose_left(data_files, alone, step > before);
+  // A lower step's files are new, so that none has had the name of a higher one (recycled.hpp).
+  const bool lower = step < before;
+  const auto takes = owned_.recycling.choose_left(data_files, alone && !lower, step > before);
   const auto recycled = takes                      ? takes->bytes
-                        : owned_.recycling.is_on() ? owned_.recycling.trim(data_files)
+                        : owned_.recycling.is_on() ? owned_.recycling.trim(lower ? 0 : data_files)
                                                    : 0;
   // The next tidying counts these bytes anew.
   owned_.recycling.take_bytes();

@@ -130,6 +130,16 @@ TEST_F(Recycle, ASaveOverwritesTheFilesOfTheOneThatExpired) {
   EXPECT_THAT(waiting(*disk_, "/run"), IsEmpty()) << "there will be no other save";
 }
 
+// Else a file could get its old name again from a later owner, which does not know of step 3.
+TEST_F(Recycle, ASaveOfALowerStepOverwritesNothing) {
+  CheckpointManager manager(serial_group(), "/run", keep_one(disk_));
+  for (const std::int64_t step : {1, 3, 2}) {
+    disk_->mark();
+    save(manager, *serial_group(), step);
+  }
+  EXPECT_THAT(operations(*disk_), Contains(testing::MatchesRegex("create .*part-00000.*")));
+}
+
 TEST_F(Recycle, ReplacedCheckpointsOfOneNameToo) {
   const auto group = serial_group();
   std::vector<double> row(values_a_row, 1);
