@@ -79,8 +79,9 @@ bool is_no_key(const Answer& answer) {
 }
 
 bool is_of_another(const Answer& answer) {
-  return answer.is_good() && answer.header("content-type").starts_with("text/html") &&
-         answer.header("etag").empty();
+  // Servers may call an answer HTML that has no body (204), or one in XML.
+  return answer.status == 200 && answer.header("content-type").starts_with("text/html") &&
+         answer.header("etag").empty() && !answer.body.starts_with("<?xml");
 }
 
 namespace {
