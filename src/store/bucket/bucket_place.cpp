@@ -135,14 +135,11 @@ BucketPlace::Debris BucketPlace::debris() const {
 // Without an index nobody reads the data, so indexes go first. The tag spares what was put under
 // that name since.
 void BucketPlace::remove(const std::vector<bucket::Object>& objects) const {
-  auto indexes = objects;
-  const auto data =
-      std::ranges::stable_partition(indexes, [&](auto& one) { return !is_data(one.key); });
-  const std::vector<bucket::Object> rest(data.begin(), data.end());
-  indexes.erase(data.begin(), data.end());
+  std::vector<bucket::Object> indexes, data;
+  for (const auto& one : objects) (is_data(one.key) ? data : indexes).push_back(one);
   auto client = files_.client();
   client->remove_all(indexes);
-  client->remove_all(rest);
+  client->remove_all(data);
 }
 
 std::vector<std::int64_t> BucketFiles::steps_beside(const Location& place) {
