@@ -81,7 +81,7 @@ class FrozenWhileGrowing : public testing::TestWithParam<std::tuple<bool, Grows>
     if (std::get<1>(GetParam()) == Grows::string) one.losses = std::get<1>(saved);
     if (std::get<1>(GetParam()) != Grows::string) one.text = std::get<2>(saved);
     EXPECT_TRUE(one.values() == saved) << step;
-    const auto& last = manager.statistics().last.back();
+    const auto last = manager.statistics().last.back();
     EXPECT_FALSE(last.plan_reused);
     return last.bytes / (row_length * 8);
   }
