@@ -1,5 +1,6 @@
 #include "store/bucket/limited_requests.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <map>
@@ -37,9 +38,13 @@ class LimitedRequests : public bucket::Requests {
     run("remove object", key, [key, tag](Requests& to) { return to.remove(key, tag), true; });
   }
   void remove_all(const std::vector<bucket::Object>& objects) override {
-    if (objects.empty()) return;
-    run("remove objects", objects.front().key,
-        [objects](Requests& to) { return to.remove_all(objects), true; });
+    constexpr std::ptrdiff_t most = 64;  // so that the limit is of some requests, not of a job's
+    for (auto at = objects.begin(); at != objects.end();) {
+      const auto end = at + std::min(most, objects.end() - at);
+      run("remove objects", at->key,
+          [some = std::vector(at, end)](Requests& to) { return to.remove_all(some), true; });
+      at = end;
+    }
   }
   void cancel(Pending id) override {
     tags_.erase(id);

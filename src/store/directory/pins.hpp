@@ -45,10 +45,10 @@ class PinLock {
 
 Pin find_pin(const Location&, const CatalogEntry&);
 bool is_pinned(const Location&, const CatalogEntry&);
-/// Throws already_exists if it is: then no save replaces it.
-void require_unpinned(const Location&, const CatalogEntry&);
 /// The same for the one checkpoint with this prefix, whatever it is counted among.
 bool is_pinned(const Address& prefix);
+/// Throws already_exists if it is pinned: then no save replaces it.
+void require_unpinned(const Location&, const CatalogEntry&);
 /// What is wrong with the pin of this prefix, and what to do; empty: nothing, or there is none.
 std::string pin_problem(const Address& prefix);
 void refresh_pins(const Location&, std::vector<CatalogEntry>&);

@@ -34,6 +34,12 @@ class UnderOtherNames : public testing::TestWithParam<Format> {
     }
   }
 
+  /// The number is in the state.
+  void save_three(State& state, double& u) const {
+    CheckpointManager manager(serial_group(), "/run", options_);
+    for (const auto step : {5, 6, 7}) u = step, manager.save(step, state);
+  }
+
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
   ManagerOptions options_;
 };
@@ -42,10 +48,7 @@ TEST_P(UnderOtherNames, CheckpointsThatChangedPlacesAreDamagedAndNotRestored) {
   double u = 0;
   State state;
   state.add("u", u);
-  {
-    CheckpointManager manager(serial_group(), "/run", options_);
-    for (const auto step : {5, 6, 7}) u = step, manager.save(step, state);
-  }
+  save_three(state, u);
   rename("ckpt-7", "else");
   rename("ckpt-6", "ckpt-7");
   rename("else", "ckpt-6");
@@ -80,10 +83,7 @@ TEST_P(UnderOtherNames, ACopyDoesNotSupersedeItsOriginal) {
   double u = 0;
   State state;
   state.add("u", u);
-  {
-    CheckpointManager manager(serial_group(), "/run", options_);
-    for (const auto step : {5, 6, 7}) u = step, manager.save(step, state);
-  }
+  save_three(state, u);
   for (const auto& name : files_->list("/run")) {
     if (name.starts_with("ckpt-7.")) files_->remove("/run/" + name);
   }
