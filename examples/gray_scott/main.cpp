@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <Kokkos_Core.hpp>
+#include <algorithm>
 #include <cairn/cairn.hpp>
 #include <cairn/kokkos.hpp>
 #include <cairn/mpi.hpp>
@@ -15,20 +16,23 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gray_scott.hpp"
 #include "grid.hpp"
 #include "output.hpp"
 #include "rebalance.hpp"
 
+constexpr auto codecs = words(cairn::StoreCodec());
+
 struct Options {
   int size = 512, steps = 2000, every = 0, max_to_keep = 5, keep_u = 0, rebalance = 0, slow = -1;
   double seconds = 0, mtbf = 0, margin = 30, flush = 0;
   std::string checkpoint_dir, tier, protection = "xor", format = "bundle", restart = "auto";
-  std::string initial, image;
+  std::string codec = "none", initial, image, keep_start;
   int home_every = 10;
   bool async = false, released = false, stop = false, digest = false, times = false,
-       keep_start = false, progress = isatty(STDERR_FILENO);
+       progress = isatty(STDERR_FILENO);
 
   explicit Options(CLI::App& app) {
     const CLI::Range count(0, 1 << 30);
@@ -71,6 +75,8 @@ struct Options {
         ->check(count);
     app.add_option("--format", format, "of the checkpoints")
         ->check(CLI::IsMember({"bundle", "hdf5"}));
+    app.add_option("--codec", codec, "of fields in HDF5 checkpoints")
+        ->check(CLI::IsMember(std::vector<std::string>(codecs.begin(), codecs.end())));
     auto* blocks =
         app.add_option("--rebalance", rebalance,
                        "steps after which ranks that were slow get fewer cells; 0: never");
@@ -81,9 +87,12 @@ struct Options {
            "clocks say; the next one after each rebalancing")
         ->needs(blocks)
         ->check(count);
-    app.add_flag("--keep-start", keep_start,
-                 "each checkpoint also has the first u and v, in files that all share")
+    app.add_flag(
+           "--keep-start{files}", keep_start,
+           "each checkpoint also has the first u and v: in files that all share or, with "
+           "--keep-start=blocks, in blocks that a save leaves out where they are there already")
         ->needs(dir)
+        ->check(CLI::IsMember({"files", "blocks"}))
         ->excludes(blocks);
     app.add_option("--initial", initial, "FILE.h5:/GROUP with u and v to begin with");
     auto* from = app.add_option("--restart", restart, "auto (newest one, if any), none, or a step");
@@ -120,7 +129,7 @@ int run(const Options& o) {
   state.add("step", step).add("dt", gs.dt);
   state.add("F", gs.F).add("k", gs.k).add("Du", gs.Du).add("Dv", gs.Dv);
   Field first_u, first_v;
-  if (o.keep_start) {
+  if (!o.keep_start.empty()) {
     gs.start(grid);
     first_u = Field("first u", gs.u.extent(0), gs.u.extent(1));
     first_v = Field("first v", gs.v.extent(0), gs.v.extent(1));
@@ -139,8 +148,11 @@ int run(const Options& o) {
     cairn::ManagerOptions options;
     options.keep.last = o.max_to_keep;
     if (o.keep_u > 0) options.keep.keys = {{.keys = "u", .last = o.keep_u}};
-    if (o.keep_start) options.frozen.keys = {"start/*"};
+    if (o.keep_start == "files") options.frozen.keys = {"start/*"};
+    if (o.keep_start == "blocks") options.write.skip_unchanged = cairn::SkipUnchanged::on;
     if (o.format == "hdf5") options.store.format = cairn::Format::hdf5;
+    const auto codec = std::find(codecs.begin(), codecs.end(), o.codec) - codecs.begin();
+    options.store.codec = static_cast<cairn::StoreCodec>(codec);
     options.when.interval = {.steps = o.every, .seconds = o.seconds};
     if (o.mtbf > 0) options.when.interval.optimal_for = cairn::Mtbf::job(o.mtbf);
     options.when.stop = stop;
