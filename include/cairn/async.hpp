@@ -103,10 +103,11 @@ struct AsyncOptions {
   std::shared_ptr<TaskQueue> queue = nullptr;
   /// With Until::released: host memory is write-protected until release(), or until this rank's
   /// bytes are written if that is earlier, and a write to it fails the save and names the tensor.
-  /// Whole pages inside an array are protected; otherwise, and without this option, checksums of a
-  /// sample find it, or do not. The environment variable CAIRN_CHECK_PROMISE turns it on, too. The
-  /// program goes on as if nothing had been protected, also if the kernel writes for it (read(),
-  /// MPI), where the process may open a userfaultfd. Where it may not, such calls fail with EFAULT.
+  /// Whole pages inside a contiguous array are protected, and checksums are taken of its first and
+  /// last bytes; of other memory, and without this option, checksums of a sample find it, or do
+  /// not. The environment variable CAIRN_CHECK_PROMISE turns it on, too. The program goes on as if
+  /// nothing had been protected, also if the kernel writes for it (read(), MPI), where the process
+  /// may open a userfaultfd. Where it may not, such calls fail with EFAULT.
   bool check_promise = false;
 
   /// Members by name, as cairn/options.hpp says.

@@ -297,6 +297,14 @@ class SignalGuard : public PageGuard {
 
 }  // namespace
 
+PageGuard::Edges PageGuard::edges_of(const std::byte* begin, std::size_t bytes) {
+  const Range range{begin, bytes};
+  const auto pages = pages_of({&range, 1});
+  if (pages.empty()) return {bytes, 0};
+  const auto address = reinterpret_cast<Address>(begin);
+  return {pages[0].begin - address, address + bytes - pages[0].end};
+}
+
 std::unique_ptr<PageGuard> PageGuard::make(std::span<const Range> ranges, Way way) {
   auto pages = pages_of(ranges);
   if (way == Way::mprotect) return SignalGuard::make(pages);
@@ -310,6 +318,7 @@ std::unique_ptr<PageGuard> PageGuard::make(std::span<const Range> ranges, Way wa
 }  // namespace cairn
 #else
 namespace cairn {
+PageGuard::Edges PageGuard::edges_of(const std::byte*, std::size_t) { return {}; }
 std::unique_ptr<PageGuard> PageGuard::make(std::span<const Range>, Way) { return nullptr; }
 }  // namespace cairn
 #endif

@@ -22,6 +22,12 @@ class PageGuard {
     /// with EFAULT.
     mprotect
   };
+  /// How many bytes of a range lie before its first whole page, and how many behind its last; all
+  /// before, if it has none.
+  struct Edges {
+    std::size_t front = 0, back = 0;
+  };
+  static Edges edges_of(const std::byte* begin, std::size_t bytes);
   /// Memory that cannot be protected is left as it is. Null if this is not possible in this way.
   static std::unique_ptr<PageGuard> make(std::span<const Range>, Way);
   virtual ~PageGuard() = default;

@@ -69,6 +69,7 @@ void Window::add(Piece piece) {
 void Window::open(std::uint64_t round, Room buffer, TakeRoom take_room, bool protects) {
   round_ = round;
   buffer_ = std::move(buffer);
+  protects_ = protects;
   if (protects) protect();
   std::uint64_t number = 0;
   for (const auto& piece : pieces_) take_sums(piece, number);
@@ -95,7 +96,8 @@ void Window::take_sums(const Piece& piece, std::uint64_t& number) {
     const auto sample = sample_of(piece, *chunk, number++);
     if (!sample) continue;
     if (piece.run) {
-      sums_.push_back(crc32c({piece.run + chunk->offset + sample->begin, sample->size}));
+      const auto size = static_cast<std::size_t>(chunk->bytes);
+      sums_.push_back(sum_of(piece, *chunk, *sample, {piece.run + chunk->offset, size}));
       continue;
     }
     if (end + sample->size > buffer_.bytes.size()) read();
@@ -178,6 +180,20 @@ std::optional<Window::Sample> Window::sample_of(const Piece& piece, const Chunk&
                 static_cast<std::size_t>(part.bytes)};
 }
 
+// The checksum of a sample and, where pages are protected, of the bytes of the chunk that lie on no
+// whole page of the piece.
+std::uint32_t Window::sum_of(const Piece& piece, const Chunk& chunk, const Sample& sample,
+                             std::span<const std::byte> bytes) const {
+  const auto sum = crc32c(bytes.subspan(sample.begin, sample.size));
+  if (!protects_ || !piece.run) return sum;
+  const auto begin = static_cast<std::size_t>(chunk.offset), end = begin + bytes.size();
+  const auto all = static_cast<std::size_t>(piece.bytes);
+  const auto edges = PageGuard::edges_of(piece.run, all);
+  const auto front = std::clamp(edges.front, begin, end) - begin;
+  const auto back = std::clamp(all - edges.back, begin, end) - begin;
+  return crc32c(bytes.subspan(back), crc32c(bytes.first(front), sum));
+}
+
 // The next chunk of the present piece; nothing: the piece has no more.
 std::optional<Window::Taken> Window::take_chunk() {
   const MutexLock guard(mutex_);
@@ -222,7 +238,7 @@ void Window::write_next(const Take& take) {
 // Compares the checksum of the next chunk's sample with the one that was taken at the call.
 void Window::check(const Piece& piece, const Taken& taken) {
   const auto sample = sample_of(piece, taken.chunk, chunk_++);
-  if (sample && crc32c(taken.bytes.subspan(sample->begin, sample->size)) != sums_.at(sum_++)) {
+  if (sample && sum_of(piece, taken.chunk, *sample, taken.bytes) != sums_.at(sum_++)) {
     throw changed(piece.key);
   }
 }

@@ -55,7 +55,8 @@ class Window {
   /// Takes checksums of a part of each chunk, another part with each `round`; of all bytes if they
   /// are few, and of fewer chunks of memory that must be gathered. `buffer`: for copies of one
   /// chunk until the window is closed. `take_room` is called by release(), and no more after the
-  /// window was closed. `protects`: write-protects the memory.
+  /// window was closed. `protects`: write-protects whole pages, and takes the checksums of the rest
+  /// of the contiguous pieces.
   void open(std::uint64_t round, Room buffer, TakeRoom take_room, bool protects);
   /// Forgets the pieces.
   void clear();
@@ -128,6 +129,8 @@ class Window {
 
   void take_sums(const Piece&, std::uint64_t& number);
   std::optional<Sample> sample_of(const Piece&, const Chunk&, std::uint64_t number) const;
+  std::uint32_t sum_of(const Piece&, const Chunk&, const Sample&,
+                       std::span<const std::byte> bytes_of_chunk) const;
   bool copy_rest() CAIRN_REQUIRES(mutex_);
   std::optional<Taken> take_chunk();
   void check(const Piece&, const Taken&);
@@ -156,6 +159,7 @@ class Window {
   std::vector<Piece> pieces_;
   std::int64_t bytes_ = 0, buffer_bytes_ = 0;
   std::uint64_t round_ = 0, chunks_in_all_ = 0;
+  bool protects_ = false;
   std::vector<std::uint32_t> sums_;  // of the samples, in their order
   // While it is open, used by the writing thread only: its buffer; the numbers of its next piece,
   // chunk and sample.

@@ -2,7 +2,9 @@
 // its state after release() or, breaking its promise, before it.
 #include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdlib>
+#include <span>
 #include <thread>
 
 #include "io/limited.hpp"
@@ -124,6 +126,33 @@ TEST_P(WindowSave, ABrokenPromiseIsFound) {
     rank.manager.wait();
     EXPECT_EQ(rank.latest(), 15);
   });
+}
+
+// Pages that are only in part an array's are not protected, so each of their bytes is looked at.
+TEST_P(WindowSave, AWriteToAnEdgeIsFoundWherePagesAreProtected) {
+  options_.async.check_promise = true;
+  for (const bool is_front : {true, false}) {
+    for (const std::string key : {"a", "b"}) {
+      SCOPED_TRACE(cat(key, is_front ? ", front" : ", back"));
+      const Act change = [&](Ranks& rank, const SaveHandle&) {
+        const auto bytes =
+            std::as_writable_bytes(std::span(key == "a" ? rank.mine.a : rank.mine.b));
+        (is_front ? bytes.front() : bytes.back()) ^= std::byte{1};
+      };
+      act_at(0, many, change, [&](Ranks& rank, const SaveHandle& handle) {
+        test::expect_error(Code::invalid_argument, Says("has changed while it was saved"), [&] {
+          try {
+            rank.manager.wait();
+          } catch (const Error& error) {
+            EXPECT_EQ(error.tensor(), key);
+            throw;
+          }
+        });
+        EXPECT_EQ(handle.stage(), SaveStage::failed);
+        EXPECT_EQ(rank.latest(), 3);
+      });
+    }
+  }
 }
 
 TEST_P(WindowSave, OnlyWhatMustBeCopiedTakesMemory) {
