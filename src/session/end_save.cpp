@@ -97,7 +97,7 @@ void Completion::merge(PendingSave& pending) {
                   notes.unchanged_bytes;
   figures.unchanged_bytes = notes.unchanged_bytes;
   figures.recycled_files = notes.recycled_files;
-  pending.result.sums = plans.sums_of(pending.result.entries);
+  pending.result.sums = plans.sums_of(pending.result.entries, *pending.plan);
   gather_not_finite(job, pending);
   gather_parts(job, pending);
   figures.peak_resident_bytes = peak_resident_bytes();

@@ -205,9 +205,12 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   return made;
 }
 
-UnchangedTensors::Sums Plans::sums_of(const EntryList& entries) const {
-  const bool wanted = job_.options.frozen.automatic && freezes(job_);
-  return wanted ? UnchangedTensors::sums_of(entries) : UnchangedTensors::Sums{};
+// Another plan could not freeze dense tensors, nor those that are frozen anyway.
+UnchangedTensors::Sums Plans::sums_of(const EntryList& entries, const SavePlan& plan) const {
+  if (!job_.options.frozen.automatic || !freezes(job_)) return {};
+  auto sums = UnchangedTensors::sums_of(entries);
+  for (const auto& key : plan.unwatched) sums.erase(key);
+  return sums;
 }
 
 // Marks come with the state, so they cannot be looked at when the manager is made.

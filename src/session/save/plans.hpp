@@ -96,7 +96,7 @@ class Plans {
 
   /// Local, for FrozenOptions::automatic: what this rank has written in a save, and that it was
   /// committed. Nothing where tensors are not frozen by themselves.
-  UnchangedTensors::Sums sums_of(const EntryList&) const;
+  UnchangedTensors::Sums sums_of(const EntryList&, const SavePlan&) const;
   void committed(const UnchangedTensors::Sums& sums) { unchanged_.saved(sums); }
 
   /// The kept plan, or null.

@@ -1,6 +1,7 @@
 #pragma once
 /// Which rank writes what in a save, and where.
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "model/refreshed_state.hpp"
@@ -18,6 +19,8 @@ struct SavePlan {
   /// Tells which tensors of this rank are frozen, besides those of the options, while the save is
   /// laid out.
   const UnchangedTensors* unchanged = nullptr;
+  /// Of a bundle: tensors whose place in files does not depend on `unchanged`.
+  std::vector<std::string> unwatched;
   LocalShards local;   ///< of a bundle
   LocalShards frozen;  ///< of a bundle; their files follow those of `local`; empty if no files are
                        ///< shared (frozen.hpp)

@@ -165,6 +165,23 @@ TEST_P(FrozenByItself, WhatAlwaysChangesNeedsNoOtherPlan) {
   }
 }
 
+// Dense tensors are never frozen, and those that the options name always are.
+TEST_P(FrozenByItself, WhatAnotherPlanWouldNotFreezeNeedsNone) {
+  options_.frozen.keys = {"b"};
+  const auto group = serial_group();
+  CheckpointManager manager(group, "/run", options_);
+  Rows rows(*group);
+  std::vector<double> still(columns, 3);
+  auto dense = slice(still.data(), {columns}, {0}, {columns});
+  dense.storage = Storage::dense;
+  rows.state.add("dense", dense);
+  for (int i = 0; i < 8; ++i) {
+    rows.a[5] += 1, rows.c[5] += 1;
+    EXPECT_EQ(save(manager, rows), i == 0 ? 4 : 3);
+    EXPECT_EQ(manager.statistics().last.back().plan_reused, i > 0) << i;
+  }
+}
+
 TEST_P(FrozenByItself, MarkedTensorsAreFrozenAtOnce) {
   options_.frozen.automatic = false;
   const auto group = serial_group();

@@ -57,12 +57,12 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
                          SavePlan& plan) const {
   // Frozen tensors get shards, and so files, of their own, which other checkpoints can share; those
   // that became frozen later get others, so that the first files stay as they are.
-  constexpr int not_frozen = -1;
+  constexpr int not_frozen = -1, frozen_by_options = 0;
   std::map<int, std::vector<Task>> frozen;  // by batch; 0: by the options
   if (freezes(job)) {
     const auto batch_of = [&](const Task& task) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      if (is_frozen(job, key, tensor)) return 0;
+      if (is_frozen(job, key, tensor)) return frozen_by_options;
       const int batch = tensor.strings ? 0 : plan.unchanged->batch_of(key);
       return batch > 0 ? batch : not_frozen;
     };
@@ -70,8 +70,11 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
         std::stable_partition(covered.tasks.begin(), covered.tasks.end(),
                               [&](const auto& task) { return batch_of(task) == not_frozen; });
     for (auto task = first; task != covered.tasks.end(); ++task) {
-      frozen[batch_of(*task)].push_back(std::move(*task));
+      const int batch = batch_of(*task);
+      if (batch == frozen_by_options) plan.unwatched.push_back(state.tensors()[task->tensor].first);
+      frozen[batch].push_back(std::move(*task));
     }
+    for (const auto& one : covered.dense) plan.unwatched.push_back(one.key);
     covered.tasks.erase(first, covered.tasks.end());
   }
   plan.local = run_and_agree(*job.group, [&] {
