@@ -396,6 +396,37 @@ TEST_P(Hdf5Codec, AChunkIsDecodedOnce) {
   });
 }
 
+// The same where ranks want only some rows, other ones than were saved by one rank: a chunk that
+// nobody wants is not read, whatever it holds.
+TEST_P(Hdf5Codec, OfAPartOnlyItsChunksAreDecoded) {
+  options_.write.chunk_bytes = 64 << 10;
+  save(3, 10);
+  constexpr std::int64_t first[] = {100, 150}, end[] = {200, 400};  // some by both ranks
+  std::int64_t wanted = 0;
+  int others = 0;
+  const auto file = files_->open_write("/run/ckpt-10.h5");
+  for (const auto& piece : contents(10).find("deep/smooth")->slices) {
+    if (piece.box.end(0) > first[0] && piece.box.start[0] < end[1]) {
+      wanted += piece.stored_bytes;
+    } else {
+      const std::vector<std::byte> bad(static_cast<std::size_t>(piece.stored_bytes));
+      file->write_at(piece.offset, bad);
+      ++others;
+    }
+  }
+  EXPECT_GT(others, 4);
+  const auto all = of_whole(Fields::smooth_at, 10);
+  run_threads(2, [&](std::shared_ptr<Group> group) {
+    const auto from = first[group->rank()], rest = end[group->rank()] - from;
+    CheckpointManager manager(group, "/run", options_);
+    std::vector<double> mine(static_cast<std::size_t>(rest * columns));
+    State state;
+    state.add("deep/smooth", slice(mine.data(), {rows, columns}, {from, 0}, {rest, columns}));
+    EXPECT_EQ(manager.restore(10, state, {.unused = Unused::silent}).bytes_read, wanted);
+    EXPECT_EQ(std::memcmp(mine.data(), all.data() + from * columns * 8, mine.size() * 8), 0);
+  });
+}
+
 // A chunk index of two levels, read by libhdf5 (LibraryReadsIt has one).
 TEST_P(Hdf5Codec, ManyChunks) {
   if (GetParam() != StoreCodec::deflate) GTEST_SKIP() << "it takes a plugin";
