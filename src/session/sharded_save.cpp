@@ -3,7 +3,9 @@
 #include "cairn/sharded_save.hpp"
 
 #include <map>
+#include <tuple>
 
+#include "base/mutex.hpp"
 #include "base/text.hpp"
 #include "group/collectives.hpp"
 #include "model/follow.hpp"
@@ -12,6 +14,7 @@
 #include "session/objects.hpp"
 #include "session/on_mesh.hpp"
 #include "session/restore/restore.hpp"
+#include "session/save/encode_choice.hpp"
 
 namespace cairn {
 
@@ -95,6 +98,38 @@ ManagerOptions engine_options(const ShardedOptions& options) {
   return engine;
 }
 
+// Where the directory is, or will be made. 0: unknown.
+std::uint64_t device_of(const Job& job) {
+  try {
+    for (auto at = job.directory;; at = at.parent_path()) {
+      if (const auto found = job.files->status(at)) return found->device;
+      if (at == at.parent_path()) return 0;
+    }
+  } catch (const Error&) {
+    return 0;  // the save will find out, and say so on all ranks
+  }
+}
+
+// Whether to encode is learnt from what earlier saves of this process took there, since each ends
+// its engine.
+std::shared_ptr<EncodeChoice> lasting_choice(const Job& job) {
+  struct Known {
+    std::weak_ptr<io::FileSystem> files;
+    std::shared_ptr<EncodeChoice> choice;
+  };
+  static Mutex mutex;
+  static std::map<std::tuple<const io::FileSystem*, std::uint64_t, int>, Known> all
+      CAIRN_GUARDED_BY(mutex);
+  const auto& files = job.options.write.file_system;
+  const auto device = device_of(job);
+  const MutexLock guard(mutex);
+  std::erase_if(
+      all, [](const auto& one) { return std::get<0>(one.first) && one.second.files.expired(); });
+  auto& known = all[{files.get(), device, job.rank()}];
+  if (!known.choice) known = {files, std::make_shared<EncodeChoice>()};
+  return known.choice;
+}
+
 void require_group(const std::shared_ptr<Group>& group) {
   if (!group) throw Error(Code::invalid_argument, "the group of a mesh is null");
 }
@@ -121,6 +156,7 @@ std::string sharded_save(const std::shared_ptr<Group>& given, const Mesh& mesh,
       // A single prefix is no series of checkpoints, of which a state file would list the newest.
       job.keeps_state_file = false;
       job.options_name = "ShardedOptions";
+      if (all.store.codec == StoreCodec::automatic) job.encode_choice = lasting_choice(job);
       Engine engine(std::move(job));
       engine.open();
       saved = engine.save(0, all.store.object_graph

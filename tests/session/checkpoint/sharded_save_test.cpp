@@ -10,6 +10,8 @@
 
 #include "base/text.hpp"
 #include "cairn/sharded_save.hpp"
+#include "layout/codec.hpp"
+#include "layout/hdf5/lay_out.hpp"
 #include "store/contents/contents_reader.hpp"
 #include "support/rounds.hpp"
 #include "support/sample_state.hpp"
@@ -317,6 +319,29 @@ TEST(ShardedRestore, FilesOfDTensorIntoAnyLayout) {
                 << names[i];
           }
         });
+      }
+    }
+  }
+}
+
+// With nothing known a save encodes, and the next one does not.
+TEST_F(ShardedSave, AutomaticCodecsLearnFromEarlierOnes) {
+  if (!hdf5::available()) GTEST_SKIP() << "this build has no HDF5";
+  if (!is_known(Codec::zstd) && !is_known(Codec::deflate)) GTEST_SKIP() << "there is no codec";
+  for (int disk = 0; disk < 2; ++disk) {
+    files_ = std::make_shared<io::MemoryFileSystem>();
+    options_ = {.store = {.format = Format::hdf5, .codec = StoreCodec::automatic}};
+    options_.write.file_system = files_;
+    for (const bool encodes : {true, false}) {
+      const auto prefix = cat("/run/", encodes, "/model");
+      run_threads(2, [&](std::shared_ptr<Group> group) {
+        std::vector<double> zeros(100'000);
+        sharded_save(group, Mesh({{"x", 2}}), prefix, {"x"},
+                     {cat("200000 ", group->rank() * 100'000, ",100000")},
+                     {slice(zeros.data(), {100'000}, {0}, {100'000})}, options_);
+      });
+      for (const auto& piece : read_contents(*files_, prefix).find("x")->slices) {
+        EXPECT_EQ(piece.codec != Codec::none, encodes);
       }
     }
   }
