@@ -50,7 +50,7 @@ namespace {
 
 constexpr const char* usage =
     "usage: mpirun -np N save_restore_bench DIRECTORY one|small|mix MIB "
-    "[--saves|--restore|--ways|--hdf5|--mpi-io]\n"
+    "[--saves|--async|--restore|--ways|--hdf5|--mpi-io]\n"
     "Takes its turns from standard input: see scripts/bench.\n";
 
 Recipe recipe_of(const std::string& state, std::int64_t mib, int ranks) {
@@ -65,6 +65,7 @@ Contestants contestants(Arena& arena, const std::string& mode) {
   if (mode == "--mpi-io") return mpi_io_contests(arena);
   if (mode == "--ways") return ways_contests(arena);
   if (mode == "--saves") return save_contests(arena);
+  if (mode == "--async") return async_contests(arena);
   if (mode == "--restore") return restore_contests(arena);
   if (mode == "--hdf5") {
 #ifndef CAIRN_BENCH_HDF5

@@ -111,14 +111,15 @@ class Bench {
     rows_.push_back(bench::row_of("save in full", what, ranks_.size(), full_bytes, full, full));
     rows_.push_back(
         bench::row_of("save of what differs", what, ranks_.size(), skip_bytes, skip, full));
-    if (ranks_.rank() != 0) return;
     const auto sum = [](const auto& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
+    const double together = sum(skip) / sum(full);
+    rows_.back()["together"] = together;
+    if (ranks_.rank() != 0) return;
     std::printf(
         "%.0f MiB on %d ranks, %s: %.1f %% of the bytes written, %.3f of the time of a full "
         "save (median; of all turns together %.3f), %.4f s of %.4f s\n",
         full_bytes / (1 << 20), ranks_.size(), what, 100 * skip_bytes / full_bytes,
-        bench::median_ratio(skip, full), sum(skip) / sum(full), bench::median(skip),
-        bench::median(full));
+        bench::median_ratio(skip, full), together, bench::median(skip), bench::median(full));
     std::fflush(stdout);
   }
   double timed(const std::function<void()>& what) const {

@@ -1,4 +1,5 @@
 """Cairn's goals, and how far the rows of a run reach them."""
+import re
 
 STEADY, FIRST, BLOCKED = "save, steady", "save, new files", "save_async, blocked"
 COMMITTED = "POSIX by hand, copied, checksummed and committed"
@@ -10,6 +11,8 @@ ONE = "Cairn, one tensor of as many bytes"
 BARE = {"Cairn, Writer::mpi_io, one file": "MPI_File_write_at_all by hand, one file",
         "Cairn, HDF5, laid out": "H5Dwrite by hand, collective",
         "Cairn, HDF5, Writer::hdf5_collective": "H5Dwrite by hand, collective"}
+CODECS = "zstd", "blosc", "deflate"
+PROPORTIONAL = 1.05  # times the share of bytes, as a share of the time, is in proportion
 
 
 def is_peer(row):
@@ -68,13 +71,62 @@ def of_one_run(rows):
             yield f"{ours}: x {bare}", speed[FIRST, ours] / speed[FIRST, bare], 0.95, True
 
 
+def of_unchanged(rows):
+    """The same for rows of unchanged_bench; also the next ones, of other programs."""
+    by = {(row["measure"], row["what"]): row for row in rows}
+    for tenths, disk in (9, "1 GB/s"), (0, "1 GB/s"), (0, "the disk as it is"):
+        what = f"{tenths} tenths unchanged, {disk}"
+        full, skips = by["save in full", what], by["save of what differs", what]
+        if tenths:
+            yield f"{what}: x the bytes of a full save", skips["bytes"] / full["bytes"], 0.11, False
+            yield f"{what}: x the time of a full save", skips["ratio"], 0.2, False
+        else:
+            yield f"{what}: x the time of a full save, all turns", skips["together"], 1.02, False
+
+
+def of_codecs(rows):
+    by = {(row["measure"], row["what"]): row for row in rows}
+
+    def share(codec, what):
+        return by[codec, what]["bytes"] / by["none", what]["bytes"]
+
+    for codec in CODECS:
+        if (codec, "weights") not in by:
+            continue
+        yield f"bfloat16 weights, {codec}: times smaller", 1 / share(codec, "weights"), 1.3, True
+        by_hand = by.get(("zstd -1 by hand", "field"))
+        yield (f"Gray-Scott, {codec}: stored, x raw (goal: as zstd -1)", share(codec, "field"),
+               by_hand and round(by_hand["ratio"], 4), False)
+        yield f"noise, {codec}: stored, x raw", share(codec, "noise"), 1.001, False
+        yield f"noise, {codec}: x the time without", by[codec, "noise"]["ratio"], 1.03, False
+        for what in "weights", "field", "noise":
+            paced = f"{what}, paced"
+            yield (f"{what}, {codec}, 200 MB/s a rank: time, x stored bytes",
+                   by[codec, paced]["ratio"] / share(codec, paced), PROPORTIONAL, False)
+
+
+def of_space(text):
+    """Of what tests print: None where they could not run."""
+    for kind in "btrfs", "xfs":
+        found = re.search(rf"on {kind}:(?:(?!on \w+:).)*ten checkpoints take ([0-9.]+) of one", text, re.DOTALL)
+        yield f"ten checkpoints, a tenth changes, {kind}: x one", found and float(found[1]), 2.09, False
+    found = re.search(r"eight saves under LoRA take ([0-9.]+) of", text)
+    yield "eight saves under LoRA: x the model and eight adapters", found and float(found[1]), 1.01, False
+
+
+def line(text, value, goal, more):
+    if value is None or goal is None:
+        return f"{'not measured':20} {text}"
+    good = value >= goal if more else value <= goal
+    return f"{'reached' if good else 'MISSED ':8} {value:7.3f} (goal {'>=' if more else '<='} {goal}) {text}"
+
+
 def show(rows):
     runs = {}
     for row in rows:
         if row["measure"] == "application":
             if row["what"] != "no save":
-                print(f"{'reached' if row['overhead'] <= 0.03 else 'MISSED ':8} {row['overhead']:7.3f} (goal <= 0.03) "
-                      f"application, np = {row['np']}: one {row['what']} every 10 s")
+                print(line(f"application, np = {row['np']}: one {row['what']} every 10 s", row["overhead"], 0.03, False))
         else:
             runs.setdefault((row["np"], row["state"], row["mib"]), []).append(row)
     for (np, state, size), some in runs.items():
@@ -82,6 +134,5 @@ def show(rows):
             print(f"\n{state}, {size} MiB, np = {np}: no goals, which are for up to {SMALL} MiB and from {LARGE} MiB")
             continue
         print(f"\n{state}, {size} MiB, np = {np}: medians beside their goals")
-        for text, value, goal, more in of_one_run(some):
-            good = value >= goal if more else value <= goal
-            print(f"  {'reached' if good else 'MISSED ':8} {value:7.3f} (goal {'>=' if more else '<='} {goal}) {text}")
+        for figure in of_one_run(some):
+            print(" ", line(*figure))

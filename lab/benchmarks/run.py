@@ -12,11 +12,13 @@ from pathlib import Path
 
 import against
 import application
+import fewer
 import goals
 import turns
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
+FEWER = "--fewer-bytes"
 PEERS = {"PyTorch DCP": "torch_dcp.py", "TensorFlow SaveV2": "tensorflow_save.py", "ADIOS2 BP5": "adios2_bp5.py"}
 
 
@@ -46,13 +48,18 @@ def parse():
     modes.add_argument("--mpi-io", action="store_const", dest="mode", const="--mpi-io", help="only Writer::mpi_io and its like")
     modes.add_argument("--hdf5", action="store_const", dest="mode", const="--hdf5", help="only HDF5 files")
     modes.add_argument("--saves", action="store_const", dest="mode", const="--saves", help="only blocking saves")
+    modes.add_argument("--async", action="store_const", dest="mode", const="--async", help="only asynchronous saves")
     modes.add_argument("--restore", action="store_const", dest="mode", const="--restore", help="only restores")
     modes.add_argument("--ways", action="store_const", dest="mode", const="--ways", help="only new or recycled files, buffered or direct")
+    modes.add_argument("--fewer-bytes", action="store_const", dest="mode", const=FEWER,
+                       help="what is not copied, not written, shared or encoded; restores; one table of all figures")
+    parser.add_argument("--tests", type=Path, default=Path("build/test/dev"),
+                        help="with --fewer-bytes: a build of the tests, for space on disks (default: build/test/dev)")
     options = parser.parse_args()
     quick = options.quick
     options.ranks = options.ranks or ([2] if quick or options.mode or options.application else [1, 2])
     options.states = options.states or (["one"] if options.mode else ["one", "small", "mix"])
-    options.sizes = options.sizes or ([16] if quick else [512] if options.mode else [16, 512])
+    options.sizes = options.sizes or ([goals.LARGE] if quick and options.mode == FEWER else [16] if quick else [512] if options.mode else [16, 512])
     options.repetitions = options.repetitions or (2 if quick else 40 if options.application else 9)
     options.starts = options.starts or (1 if quick else 3)
     options.seconds = options.seconds or (0.2 if quick else 2)
@@ -61,6 +68,9 @@ def parse():
     unknown = set(options.states) - {"one", "small", "mix"}
     if unknown or min([*options.sizes, *options.ranks, options.starts, options.repetitions]) < 1:
         parser.error("states are one, small and mix; sizes, ranks, starts and repetitions are 1 or more")
+    if options.mode == FEWER and (len(options.ranks) > 1 or options.sizes != [max(options.sizes[0], goals.LARGE)] or
+                                  options.states != ["one"] or options.against):
+        parser.error(f"--fewer-bytes has one number of ranks, one size from {goals.LARGE} MiB, and no --states and --against")
     if options.against and options.peers:
         parser.error("--against compares two checkouts, without --peers")
     return options
@@ -181,6 +191,8 @@ def main():
     settings = {"machine": machine(options.directory), "date": datetime.date.today().isoformat()}
     print(f"{settings['date']} {settings['machine']}", flush=True)
     rows = []
+    if options.mode == FEWER:
+        return measure_fewer(options, settings)
     if options.application:
         for np in options.ranks:
             rows += application.measure(mpirun(np), options, np)
@@ -198,6 +210,19 @@ def main():
     if not options.against:
         goals.show(rows)
     shutil.rmtree(options.directory / "cairn_bench_peers", ignore_errors=True)
+
+
+def measure_fewer(options, settings):
+    def one(mode):
+        options.mode = mode
+        return measure(options, [], options.ranks[0], "one", options.sizes[0])
+
+    figures = list(fewer.measure(options, mpirun, one))
+    print(f"\nfewer bytes, {'to see that it works' if options.quick else 'all figures'}")
+    for figure in figures:
+        print(goals.line(*figure))
+    if options.json:
+        write(options.json, [dict(zip(("figure", "value", "goal", "more_is_better"), one)) for one in figures], settings)
 
 
 def write(path, rows, settings):

@@ -137,6 +137,37 @@ class Goals(unittest.TestCase):
         self.assertRegex(out.getvalue(), r"reached +4\.000 \(goal >= 1\.0\) save, steady: x the best peer")
 
 
+class FewerBytes(unittest.TestCase):
+    def test_blocks_that_are_there_already(self):
+        rows = [{"measure": measure, "what": f"{tenths} tenths unchanged, {disk}", "bytes": size, "ratio": 0.3, "together": 1.01}
+                for tenths, size in ((9, 100), (0, 1000)) for disk in ("1 GB/s", "the disk as it is")
+                for measure, size in (("save in full", 1000), ("save of what differs", size))]
+        self.assertEqual([figure[1:3] for figure in goals.of_unchanged(rows)],
+                         [(0.1, 0.11), (0.3, 0.2), (1.01, 1.02), (1.01, 1.02)])
+
+    def test_codecs(self):
+        rows = [{"measure": codec, "what": what + how, "bytes": size, "ratio": ratio}
+                for what in ("weights", "field", "noise") for how in ("", ", paced")
+                for codec, size, ratio in (("none", 100, 1), ("blosc", 80, 0.84))]
+        by = {figure[0]: goals.line(*figure) for figure in goals.of_codecs(rows)}
+        self.assertEqual(len(by), 7)
+        self.assertIn("MISSED     1.250", by["bfloat16 weights, blosc: times smaller"])
+        self.assertIn("reached    1.050", by["field, blosc, 200 MB/s a rank: time, x stored bytes"])
+        self.assertIn("not measured", by["Gray-Scott, blosc: stored, x raw (goal: as zstd -1)"])
+        rows.append({"measure": "zstd -1 by hand", "what": "field", "ratio": 0.79})
+        by = {figure[0]: goals.line(*figure) for figure in goals.of_codecs(rows)}
+        self.assertIn("MISSED     0.800", by["Gray-Scott, blosc: stored, x raw (goal: as zstd -1)"])
+
+    def test_space_of_what_tests_print(self):
+        text = "1: on btrfs:\n1: [ SPACE    ] ten checkpoints take 1.88 of one\n1: on xfs:\n1: [ SPACE    ] "
+        self.assertEqual([figure[1] for figure in goals.of_space(text + "ten checkpoints take 2.5 of one\n")],
+                         [1.88, 2.5, None])
+        self.assertEqual([figure[1] for figure in goals.of_space("on btrfs:\non xfs:\nten checkpoints take 2.5 of one")],
+                         [None, 2.5, None])
+        self.assertEqual([figure[1] for figure in goals.of_space("eight saves under LoRA take 1.0012 of the")],
+                         [None, None, 1.0012])
+
+
 class Against(unittest.TestCase):
     SLOWER = [("save, steady", "Cairn", False, 2.0), ("save, steady", "POSIX a", True, 0.5),
               ("only", "here", False, 1.0)]

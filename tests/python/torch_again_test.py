@@ -360,7 +360,9 @@ class ByGradient(unittest.TestCase):
                 for key, one in self.model.state_dict().items():
                     self.assertTrue(torch.equal(one, expected[key]), key)
         allocated = {(one.st_ino, one.st_size) for one in map(os.stat, glob.glob(f"{self.directory}/*.data-*"))}
-        self.assertLessEqual(sum(size for _, size in allocated), 1.01 * (self.base + 8 * rest))
+        took = sum(size for _, size in allocated) / (self.base + 8 * rest)
+        print(f"eight saves under LoRA take {took:.4f} of the model and eight adapters", flush=True)
+        self.assertLessEqual(took, 1.01)
 
     def test_what_trains_again_is_written(self):
         with cairn.torch.Manager(self.directory, frozen="requires_grad") as manager:
