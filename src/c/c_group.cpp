@@ -1,5 +1,6 @@
 #include "cairn/c/group.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -7,6 +8,7 @@
 
 #include "c/callbacks.hpp"
 #include "c/handles.hpp"
+#include "c/sized.hpp"
 #include "cairn/log.hpp"
 
 namespace cairn::c {
@@ -130,12 +132,6 @@ class CallsGroup final : public Group {
 };
 
 void check_calls(const cairn_group_calls& calls) {
-  if (calls.struct_size != sizeof(calls)) {
-    throw Error(Code::invalid_argument, "cairn_group_calls has another size than this library's",
-                cat("struct_size is ", calls.struct_size, ", not ", sizeof(calls)),
-                "Set struct_size to sizeof(cairn_group_calls), and compile with the headers of the "
-                "library that is linked.");
-  }
   if (calls.size < 1 || calls.rank < 0 || calls.rank >= calls.size || calls.node < 0) {
     throw Error(Code::invalid_argument,
                 cat("there is no rank ", calls.rank, " of ", calls.size, " on node ", calls.node));
@@ -158,8 +154,10 @@ int cairn_group_serial(cairn_group** group) {
 
 int cairn_group_from_calls(const cairn_group_calls* calls, cairn_group** group) {
   return c::call([&] {
-    c::check_calls(c::given(calls, "the table of calls"));
-    const auto made = std::make_shared<c::CallsGroup>(*calls);
+    constexpr auto first = offsetof(cairn_group_calls, release) + sizeof(calls->release);
+    const auto known = c::sized(c::given(calls, "the table of calls"), first, "cairn_group_calls");
+    c::check_calls(known);
+    const auto made = std::make_shared<c::CallsGroup>(known);
     c::make(group, made);
     made->taken();
   });

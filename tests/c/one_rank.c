@@ -384,7 +384,9 @@ static void what_cannot_be_used(void) {
         CAIRN_INVALID_ARGUMENT, "_cairn/");
   FAILS(cairn_state_store(state, "thin"), CAIRN_INVALID_ARGUMENT, "dense");
   memset(&calls, 0, sizeof(calls));
-  FAILS(cairn_group_from_calls(&calls, &group), CAIRN_INVALID_ARGUMENT, "struct_size");
+  FAILS(cairn_group_from_calls(&calls, &group), CAIRN_INVALID_ARGUMENT, "smaller than it ever");
+  calls.struct_size = sizeof(calls) + sizeof(void*);
+  FAILS(cairn_group_from_calls(&calls, &group), CAIRN_INVALID_ARGUMENT, "does not know");
   calls.struct_size = sizeof(calls);
   FAILS(cairn_group_from_calls(&calls, &group), CAIRN_INVALID_ARGUMENT, "no rank 0 of 0");
   calls.size = 1;

@@ -35,7 +35,7 @@ enum cairn_op { CAIRN_MIN = 0, CAIRN_MAX = 1, CAIRN_SUM = 2 /**< wraps around */
  * CAIRN_OK or another code, if they like after cairn_set_error. After an error ranks cannot agree,
  * and the library ends the job with `abort`. No message goes to the rank itself. */
 typedef struct cairn_group_calls {
-  size_t struct_size; /**< sizeof(cairn_group_calls) */
+  size_t struct_size; /**< sizeof(cairn_group_calls); tells the library which members there are */
   int rank, size;
   int node; /**< ranks with the same number share memory (a host); numbered from 0 by their lowest
                rank */
