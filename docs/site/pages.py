@@ -68,8 +68,10 @@ class Site:
         if not full.is_relative_to(self.root) or not full.exists():
             self.faults.append(f"{page}: the link to {target} leads nowhere")
             return target
-        there = os.path.relpath(self.place_of(full.relative_to(self.root)), Path(place).parent)
-        return f"{there}#{anchor}" if anchor else there
+        to = self.place_of(full.relative_to(self.root))
+        there = os.path.relpath(to, Path(place).parent)
+        # A file that is shown as text has no headings.
+        return f"{there}#{anchor}" if anchor and not to.startswith("files/") else there
 
     def with_links(self, page, place, line):
         code = [found.span() for found in CODE.finditer(line)]

@@ -39,6 +39,7 @@ class Pages(unittest.TestCase):
     def test_links_lead_to_where_pages_are(self):
         self.assertIn("[o](../other.md#a)", self.shown("[o](../other.md#a)\n"))
         self.assertIn("[`a`](../files/examples/a.cpp.md)", self.shown("See [`a`](../../examples/a.cpp), `b`.\n"))
+        self.assertIn("[a](../files/examples/a.cpp.md)", self.shown("[a](../../examples/a.cpp#heading)\n"))
         self.assertIn("https://example.org", self.shown("[x](https://example.org)\n"))
         self.assertEqual(self.site.faults, [])
         self.site.source(Path("examples/a.cpp"))
