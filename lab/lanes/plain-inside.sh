@@ -63,6 +63,12 @@ step "an example" make_project "$work/howto" howto_build &&
   step "on 3 ranks" mpirun -n 3 "$work/howto_build/howto" "$work/run" bundle &&
   step "again, on 2" mpirun -n 2 "$work/howto_build/howto" "$work/run" bundle
 
+title "The preset core: neither MPI, Kokkos, HDF5, Fortran nor Python"
+step "configured" cmake -S "$root" --preset core -B "$HOME/core" &&
+  step "built" cmake --build "$HOME/core" --parallel "$(cores)" &&
+  step "cairn selftest" "$HOME/core/bin/cairn" selftest &&
+  step "its tool" says "whole" "$HOME/core/bin/cairn" verify "$work/core"
+
 if python3 -m venv "$work/venv" >"$work/log" 2>&1; then
   title "The Python package, in a virtual environment and in the user's own place"
   pip=(-m pip --disable-pip-version-check --no-input)
