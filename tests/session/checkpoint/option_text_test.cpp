@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <type_traits>
 
 #include "base/face_words.hpp"
 #include "support/group_kit.hpp"
@@ -205,6 +209,67 @@ TEST(OptionText, WordsOfFacesLeadToOptions) {
     auto name = in_words_of(Face::c, member);
     std::erase(name, '\'');
     EXPECT_TRUE(std::find(names.begin(), names.end(), name) != names.end()) << name;
+  }
+}
+
+// Collects the words of options whose values have names.
+struct Words {
+  std::map<std::string, std::string>& found;
+  std::string group_name = {};
+  template <class T>
+  void agreed(const char* name, const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      for (const auto* word : words(value)) found[group_name + name] += std::string(" ") + word;
+    }
+  }
+  template <class T>
+  void validated(const char* name, const T& value) {
+    agreed(name, value);
+  }
+  template <class T>
+  void own(const char* name, const T& value) {
+    agreed(name, value);
+  }
+  template <class T>
+  void group(const char* name, const T& options) {
+    T::visit(options, Words{found, group_name + name + "."});
+  }
+};
+
+// A line for each option: its name, its default (only ManagerOptions tell it), its words.
+template <class Options>
+void list(const std::string& of, std::set<std::string>& lines) {
+  const Options options{};
+  std::map<std::string, std::string> words;
+  Options::visit(options, Words{words});
+  for (const auto& name : option_names(options)) {
+    auto line = of + " " + name;
+    if constexpr (std::is_same_v<Options, ManagerOptions>) {
+      if (!name.ends_with(".KEY") && !name.starts_with("store.xdmf.")) {
+        const auto text = option_text(options, name);
+        line += " = " + (text.empty() ? "''" : text);
+      }
+    }
+    if (words.contains(name)) line += ", of" + words[name];
+    lines.insert(line);
+  }
+}
+
+// STABILITY.md promises the names, their values' names, and that defaults stay.
+TEST(OptionText, OptionsAreThoseOfTheRelease) {
+  std::set<std::string> now;
+  list<ManagerOptions>("manager", now);
+  list<SaveOptions>("save", now);
+  list<RestoreOptions>("restore", now);
+  list<StopOptions>("stop", now);
+  std::set<std::string> kept;
+  std::ifstream file(CAIRN_KEPT_OPTIONS);
+  for (std::string line; std::getline(file, line);) kept.insert(line);
+  for (const auto& line : kept) {
+    EXPECT_TRUE(now.contains(line)) << "gone or different: " << line;
+  }
+  for (const auto& line : now) {
+    EXPECT_TRUE(kept.contains(line)) << "packaging/abi/options.txt lacks: " << line;
   }
 }
 
