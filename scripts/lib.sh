@@ -66,17 +66,21 @@ raise SystemExit(not os.path.exists(sysconfig.get_path("include") + "/Python.h")
   esac
 }
 
+# missing_of PACKAGE...: those that are not there, a line each.
+missing_of() {
+  local package
+  for package in "$@"; do is_there "$package" || echo "$package"; done
+}
+
 # install_missing PACKAGE...: installs by apt, as root or with sudo; if neither is possible, prints
 # the command to type.
 install_missing() {
-  local package missing=() as_root=()
+  local missing=() as_root=()
   if ! has_program apt-get || ! has_program dpkg-query; then
     loud "No apt here: going on with what is installed. On Debian these would be needed: $*"
     return
   fi
-  for package in "$@"; do
-    is_there "$package" || missing+=("$package")
-  done
+  mapfile -t missing < <(missing_of "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   title "Installing ${#missing[@]} missing packages"
   note "${missing[*]}"

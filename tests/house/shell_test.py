@@ -77,5 +77,16 @@ class Shell(unittest.TestCase):
             self.assertEqual(self.make_venv(place, lock + "\n"), 3)
             self.assertIn("DO NOT MATCH THE HASHES", (place / "log").read_text(encoding="utf-8"))
 
+    def test_what_needs_root_or_the_network_is_said_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            (place / "cmake").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+            (place / "cmake").chmod(0o755)
+            ran = subprocess.run([ROOT / "scripts/test", "--quick", "--no-install", "--build-dir", place / "build"],
+                                 env={**os.environ, "PATH": f"{place}:{os.environ['PATH']}"}, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertEqual(ran.returncode, 1, ran.stdout)
+            self.assertRegex(ran.stdout, r"^\s*== What this needs .*\nroot: .*\nPyPI: nothing\n")
+
 
 unittest.main()
