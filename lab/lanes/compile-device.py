@@ -15,7 +15,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "bench")
+FOLDERS = ("include", "src", "mpi", "kokkos", "tests", "examples", "lab")
 INCLUDES_KOKKOS = re.compile(r'#\s*include\s*[<"](Kokkos_\w+\.hpp|cairn/kokkos[\w/]*\.hpp)[>"]')
 INCLUDES_OURS = re.compile(r'#\s*include\s*"([^"]+)"')
 
