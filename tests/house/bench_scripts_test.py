@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "lab" / "benchmarks"))
 import against
 import goals
+import headers
 import operations
 import pieces
 import turns
@@ -239,6 +240,21 @@ class Report(unittest.TestCase):
                                  check=True, capture_output=True, text=True)
         self.assertRegex(ran.stdout, r"\| save, steady \| \*\*Cairn\*\* \| [0-9.]+ \| 0\.77 \| [0-9.]+ \| 0\.50 \|")
         self.assertIn("2 ranks, 954 MiB, 3 interleaved repetitions", ran.stdout)
+
+
+class Headers(unittest.TestCase):
+    def test_time_of_what_a_header_includes_is_told_apart(self):
+        events = [{"ts": start, "dur": length, "args": {"detail": name}} for name, start, length in [
+            ("inner", 1e6, 2e6), ("outer", 0, 8e6), ("innermost", 1e6, 1e6), ("last", 4e6, 4e6), ("other", 8e6, 2e6)]]
+        self.assertEqual(sorted(headers.seconds_in(events, 0.5)),
+                         [["inner", 1, 0.5], ["innermost", 0.5, 0.5], ["last", 2, 2], ["other", 1, 1], ["outer", 4, 1]])
+
+    def test_names_are_those_that_sources_include(self):
+        for path, name in [("include/cairn/box.hpp", "cairn/box.hpp"), ("src/base/text.hpp", "base/text.hpp"),
+                           ("src/io/../base/text.hpp", "base/text.hpp")]:
+            self.assertEqual(headers.short(f"{ROOT}/{path}"), name)
+        self.assertEqual(headers.short("/usr/lib/gcc/x/12/../../../../include/c++/12/bits/stl_map.h"), "bits/stl_map.h")
+        self.assertEqual(headers.short("/usr/include/google/protobuf/arena.h"), "google/protobuf/arena.h")
 
 
 if __name__ == "__main__":
