@@ -1,4 +1,5 @@
 // The ranks of a job in Python.
+#include <cstdint>
 #include <cstdlib>
 
 #include "bindings.hpp"
@@ -39,6 +40,15 @@ PythonGroup group_of(const py::object& communicator) {
   if (!py::isinstance(communicator, mpi4py.attr("Comm"))) {
     throw Error(Code::invalid_argument, "comm is no communicator of mpi4py", "",
                 "Give mpi4py.MPI.COMM_WORLD or the like, or None for one rank.");
+  }
+  // A handle of another MPI library would crash this one.
+  int initialized = 0;
+  if (MPI_Initialized(&initialized) == MPI_SUCCESS && initialized == 0 &&
+      py::cast<bool>(mpi4py.attr("Is_initialized")())) {
+    throw Error(
+        Code::unsupported, "mpi4py calls another MPI library than Cairn",
+        "mpi4py has initialized MPI, and Cairn's library has not seen it",
+        "Build both with the same MPI: pip install --no-cache-dir --no-binary=mpi4py mpi4py.");
   }
   const auto address = py::cast<std::uintptr_t>(mpi4py.attr("_addressof")(communicator));
   return {mpi_or_end(*reinterpret_cast<MPI_Comm*>(address)), communicator};
