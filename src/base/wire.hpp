@@ -44,7 +44,8 @@ void pack_into(std::string& out, const T& value) {
     if (value) pack_into(out, *value);
   } else if constexpr (requires { value.begin(); }) {
     pack_into(out, std::uint64_t{value.size()});
-    for (const auto& one : value) pack_into(out, one);
+    // Not auto: an element of a std::vector<bool> may be an object that stands for it.
+    for (const typename T::value_type& one : value) pack_into(out, one);
   } else {
     wire::with_members(value, [&](const auto&... members) { (pack_into(out, members), ...); });
   }
