@@ -11,7 +11,7 @@ mapfile -t objects < <(ninja -C $work/build -t targets all | sed -nE 's/^(.*\.o)
 [ ${#objects[@]} -gt 0 ] || die "the build names no objects"
 building $work/build.log cmake --build $work/build --parallel "$(cores)" -- -k 0 "${objects[@]}" ||
   { loud "FAILED: the build" && exit 1; }
-python3 -B "$root/lab/lanes/record.py" write $work/record.json --build $work lane=inside command=inside \
+python3 -B "$root/lab/lanes/record.py" write $work/record.json --build $work/build lane=inside command=inside \
   "compiler=clang $(clang++ -dumpversion), libc++" "ran=the libraries and the tool; nothing run" "compiled=${#objects[@]}"
 note "${#objects[@]} objects compile with libc++ $(dpkg-query -W -f '${Version}' libc++-dev), warnings being errors"
 note "Nothing was linked or run: that needs protobuf's library, built with libc++."
