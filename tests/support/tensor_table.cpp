@@ -78,28 +78,6 @@ std::string box_of(const TableLine& line, std::int64_t step, const Box& box) {
   return bytes;
 }
 
-class ByteRows final : public Rows {
- public:
-  ByteRows(const TableLine& line, std::string bytes) : line_(&line), bytes(std::move(bytes)) {}
-  std::int64_t count() const override { return static_cast<std::int64_t>(bytes.size() / row()); }
-  bool resizable() const override { return true; }
-  void resize(std::int64_t rows) override { bytes.resize(static_cast<std::size_t>(rows) * row()); }
-  std::shared_ptr<SliceMemory> memory() const override {
-    Dims extent = line_->shape;
-    extent.front() = count();
-    return host_memory(line_->dtype, bytes.data(), const_cast<char*>(bytes.data()), extent, {});
-  }
-
- private:
-  std::size_t row() const {
-    return static_cast<std::size_t>(line_->row_elements()) * dtype_size(line_->dtype);
-  }
-  const TableLine* line_;
-
- public:
-  std::string bytes;
-};
-
 std::vector<std::int64_t> range(std::int64_t first, std::int64_t end, std::int64_t by = 1) {
   std::vector<std::int64_t> all;
   for (; first < end; first += by) all.push_back(first);
@@ -127,6 +105,30 @@ std::vector<TableLine> read_table(const std::filesystem::path& path) {
   if (all.empty()) throw std::runtime_error("no tensors in " + path.string());
   return all;
 }
+
+// Not in the namespace without a name: GCC refuses it as a member where sources are compiled
+// together.
+class ByteRows final : public Rows {
+ public:
+  ByteRows(const TableLine& line, std::string bytes) : line_(&line), bytes(std::move(bytes)) {}
+  std::int64_t count() const override { return static_cast<std::int64_t>(bytes.size() / row()); }
+  bool resizable() const override { return true; }
+  void resize(std::int64_t rows) override { bytes.resize(static_cast<std::size_t>(rows) * row()); }
+  std::shared_ptr<SliceMemory> memory() const override {
+    Dims extent = line_->shape;
+    extent.front() = count();
+    return host_memory(line_->dtype, bytes.data(), const_cast<char*>(bytes.data()), extent, {});
+  }
+
+ private:
+  std::size_t row() const {
+    return static_cast<std::size_t>(line_->row_elements()) * dtype_size(line_->dtype);
+  }
+  const TableLine* line_;
+
+ public:
+  std::string bytes;
+};
 
 struct TableState::Held {
   std::vector<Box> boxes;
