@@ -41,7 +41,8 @@ def cpu_seconds(command, clone, log):
     started.returncode = os.waitstatus_to_exitcode(status)
     if started.returncode != 0:
         tail = Path(log).read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
-        raise Failure("\n".join([f"{' '.join(command)} ended with {started.returncode}:", *tail]))
+        raise Failure("\n".join([f"{' '.join(command)} ended with {started.returncode} after "
+                                 f"{used.ru_utime + used.ru_stime:.2f} CPU s:", *tail]))
     return used.ru_utime + used.ru_stime
 
 
