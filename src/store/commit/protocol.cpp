@@ -166,11 +166,24 @@ bool is_record(const std::string& file) {
 }
 
 // Puts a copy in the place of a part.
-void copy_part(io::FileSystem& fs, const Transaction& save, int file) {
-  const auto copy = save.temp() / hdf5_copy_name;
+void copy_part(io::FileSystem& fs, const io::Path& part, const io::Path& copy) {
   io::remove_if_there(fs, copy);  // left by an attempt that died here
-  io::copy(fs, save.part(file), copy);
-  fs.rename(copy, save.part(file));
+  io::copy(fs, part, copy);
+  fs.rename(copy, part);
+}
+
+// By the process that wrote the file, or one that knows that all files are there. What was taken
+// without a look may have had the name (recycled.hpp).
+void name_part(io::FileSystem& fs, const Transaction& save, int file) {
+  if (save.files.takes) try {
+      return fs.rename_new(save.part(file), save.data(file));
+    } catch (const Error& error) {
+      if (error.code() != Code::already_exists) throw;
+      auto other = save;
+      ++other.num_files;  // another name in the same place
+      copy_part(fs, save.part(file), other.part(file));
+    }
+  fs.rename(save.part(file), save.data(file));
 }
 
 // When recovery completes a save that crashed while it named its files, some have their final names
@@ -180,7 +193,9 @@ void name_taken_over(io::FileSystem& fs, const Transaction& save, int file) {
   const auto part = fs.status(save.part(file));
   if (!part) return;
   const auto known = fs.status(save.data(file));
-  if (known && known->id.inode == part->id.inode) copy_part(fs, save, file);
+  if (known && known->id.inode == part->id.inode) {
+    copy_part(fs, save.part(file), save.temp() / hdf5_copy_name);
+  }
   fs.rename(save.part(file), save.data(file));
 }
 
@@ -257,7 +272,7 @@ void keep(io::FileSystem& fs, Transaction& save, const Ownership& owner) {
 
 void take_over_part(io::FileSystem& fs, const Transaction& save) {
   if (!is_whole(save.main)) return;
-  copy_part(fs, save, 0);
+  copy_part(fs, save.part(0), save.temp() / hdf5_copy_name);
   fs.sync_directory(save.temp());
 }
 
@@ -267,7 +282,7 @@ void seal(io::FileSystem& fs, const Transaction& save) {
 }
 
 void name_data(io::FileSystem& fs, const Transaction& save, const std::set<int>& files) {
-  for (const int file : files) fs.rename(save.part(file), save.data(file));
+  for (const int file : files) name_part(fs, save, file);
 }
 
 std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
@@ -294,7 +309,7 @@ std::optional<io::FileId> publish(io::FileSystem& fs, const Transaction& save,
   for (int file = save.named; file < save.num_files; ++file) {
     // The process that began the save knows that all are still to be renamed: a missing one was
     // taken away.
-    taken_over ? name_taken_over(fs, save, file) : fs.rename(save.part(file), save.data(file));
+    taken_over ? name_taken_over(fs, save, file) : name_part(fs, save, file);
   }
   // The names of the data are durable before the index refers to them.
   save.sync_directory(fs);

@@ -14,8 +14,9 @@
 /// node may still know the old name (GlusterFS 10 does), and then the kernel leaves out the rename,
 /// as between two names of one file, and reports no error. So a node looks first whether it knows
 /// the name. Only data that was left is taken without a look, by saves of steps that are higher
-/// than all that are known. A save of a lower step takes none: then no file has had the name of a
-/// step that is higher than its own, which a later owner might not know of.
+/// than all that are known; its renames do not replace, and where the node knows the name, a copy
+/// gets it. (A frozen file has had names of later steps, which may be gone.) A save of a lower step
+/// takes none, so that this is rare.
 ///
 /// A writer takes the file of its own number and needs no message for that. The count of files in a
 /// name does not matter: a step that is saved over and over alternates between two counts, and each

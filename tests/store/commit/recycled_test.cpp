@@ -156,6 +156,27 @@ TEST_F(TwoNodes, ASharedFileDoesNotGetANameAgainThatItHad) {
   }
 }
 
+// A frozen file has had names of later steps, which a return to an earlier step has removed: an
+// owner that comes after that does not know of them.
+TEST_F(TwoNodes, AFrozenFileThatIsOverwrittenDoesNotLoseANameThatItHad) {
+  const auto first = begin(1), later = begin(3);
+  write(b_, first);
+  ASSERT_TRUE(share_part(b_, later, 1, first.data(1)));
+  name_data(b_, later, {1});
+  a_.remove(later.data(1));
+  auto again = begin(3);
+  again.files.takes = LeftData{1, 3, 5000};
+  const auto part = make_part(b_, again, 1, 5000);
+  EXPECT_TRUE(part.recycled);
+  part.file->write_at(0, std::as_bytes(std::span("new bytes")));
+  part.file->sync();
+  part.file->close();
+  name_data(b_, again, {1});
+  ASSERT_TRUE(io::exists(*disk_, again.data(1)));
+  EXPECT_EQ(io::read_file(*disk_, again.data(1), 5000).substr(0, 9), "new bytes");
+  EXPECT_THAT(disk_->list(again.temp()), testing::IsEmpty());
+}
+
 TEST_F(TwoNodes, ACompletedSaveHasAFileWhoseNameTheNodeStillKnew) {
   const auto first = begin(1);
   write(b_, first);
