@@ -84,8 +84,10 @@ bool abandon(io::FileSystem& fs, const Transaction& save, const Ownership& owner
   // come back.
   if (first && (save.direct || first->code() == Code::busy)) throw *first;
   if (!first) {
-    attempt(first,
-            [&] { save.staging.empty() ? remove_temp(fs, save.temp()) : remove_staged(fs, save); });
+    attempt(first, [&] {
+      if (!save.staging.empty()) return remove_staged(fs, save);
+      remove_temp(fs, save.temp());
+    });
   }
   attempt(first, [&] { fs.sync_directory(save.directory); });
   if (!first) return true;

@@ -450,8 +450,11 @@ bool discard_empty(io::FileSystem& fs, const io::Path& temp) {
   }
 }
 
-void remove_temp(io::FileSystem& fs, const io::Path& temp) {
-  if (fs.is_link(temp)) return fs.remove(temp);  // a link is not ours: what is behind it stays
+bool remove_temp(io::FileSystem& fs, const io::Path& temp) {
+  if (fs.is_link(temp)) {  // a link is not ours: what is behind it stays
+    fs.remove(temp);
+    return true;
+  }
   // Records first: after a crash in here the rest must not look complete.
   auto files = fs.list(temp);
   std::stable_partition(files.begin(), files.end(), [](const auto& f) { return is_record(f); });
@@ -477,12 +480,13 @@ void remove_temp(io::FileSystem& fs, const io::Path& temp) {
   }
   if (foreign) {
     log(LogLevel::warning, temp.string() + " stays: it holds files that are not ours");
-  } else {
-    // It must not come back with records in it, or with an index that would be put back. If it was
-    // empty, nobody knows whether its former contents are gone for good.
-    if (any_record || any_old || files.empty()) fs.sync_directory(temp);
-    fs.remove_directory(temp);
+    return false;
   }
+  // It must not come back with records in it, or with an index that would be put back. If it was
+  // empty, nobody knows whether its former contents are gone for good.
+  if (any_record || any_old || files.empty()) fs.sync_directory(temp);
+  fs.remove_directory(temp);
+  return true;
 }
 
 }  // namespace cairn::commit

@@ -126,7 +126,7 @@ void finish_direct(io::FileSystem&, const Transaction&);
 
 /// Removes a temp directory if nobody has put anything into it. False if it cannot be removed.
 bool discard_empty(io::FileSystem&, const io::Path& temp);
-/// Removes a temp directory of ours, with everything in it.
-void remove_temp(io::FileSystem&, const io::Path& temp);
+/// Removes a temp directory of ours, with everything in it. False if it stays, with others' files.
+bool remove_temp(io::FileSystem&, const io::Path& temp);
 
 }  // namespace cairn::commit

@@ -232,6 +232,20 @@ class Debris {
   std::set<std::string> replaced_;
 };
 
+// False if it stays. It gets a name of ours first: a later owner may have given it one, to complete
+// the save.
+bool remove_unfinished(const Location& place, const commit::ParsedName& parsed,
+                       const commit::Ownership& owner) {
+  commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
+                           parsed.direct};
+  save.keeper = parsed.keeper;
+  // What was there while the directory was ours does not belong to a later owner.
+  owner.check();
+  if (!save.direct && owner.atomic_rename()) commit::keep(*place.files, save, owner);
+  owner.check();
+  return commit::remove_temp(*place.files, save.temp());
+}
+
 // What cannot be removed stays, since a job must not fail for that. A process that is no longer the
 // owner gets the error: it must not go on.
 std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided& undecided,
@@ -259,15 +273,7 @@ std::vector<RecoveryStep> collect_debris(const Location& place, const Undecided&
         if (failed) continue;
         if (!synced) files.sync_directory(place.directory);
         synced = true;
-        // It gets a name of ours first: a later owner may have given it one, to complete the save.
-        commit::Transaction save{place.directory, place.naming, parsed.step, parsed.uuid, 0,
-                                 parsed.direct};
-        save.keeper = parsed.keeper;
-        // What was there while the directory was ours does not belong to a later owner.
-        owner.check();
-        if (!save.direct && owner.atomic_rename()) commit::keep(files, save, owner);
-        owner.check();
-        commit::remove_temp(files, save.temp());
+        if (!remove_unfinished(place, parsed, owner)) continue;
       } else if (is_replaced || parsed.kind == commit::ParsedName::Kind::data) {
         removal.remove({step.entry, step.id});
       } else {

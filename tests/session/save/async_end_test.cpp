@@ -178,6 +178,9 @@ TEST_P(AsyncEnd, ACommitThatFailsLastIsTold) {
 TEST_P(AsyncEnd, RecoverySaysWhatItRemovesAndWhy) {
   job([&](Rank& rank) { rank.save(10); });
   const std::string uuid(32, 'a'), other(32, 'b');
+  const auto hidden = "/run/ckpt-50_temp_" + other;
+  files_->create_directory(hidden);
+  io::write_file(*files_, hidden + "/.fuse_hidden0001", "of a mount");
   for (const auto& name : {"ckpt-20_temp_" + uuid, "ckpt-30.part_" + other}) {
     files_->create_directory("/run/" + name);
     io::write_file(*files_, "/run/" + name + "/part-00000-of-00001", "half of it");
@@ -190,7 +193,9 @@ TEST_P(AsyncEnd, RecoverySaysWhatItRemovesAndWhy) {
                   AllOf(test::Says("removed from /run: ckpt-20_kept_"),
                         test::Says("(a save of step 20 that did not finish: no part record")),
                   AllOf(test::Says("removed from /run: ckpt-30.part_"),
-                        test::Says("(a save of step 30 that did not finish: "))));
+                        test::Says("(a save of step 30 that did not finish: ")),
+                  AllOf(testing::HasSubstr("/run/ckpt-50_kept_"),
+                        test::Says("stays: it holds files that are not ours"))));
   EXPECT_THAT(
       infos_,
       testing::Contains(test::Says(
