@@ -248,7 +248,8 @@ void NodeFile::verify_gap() const {
 void NodeFile::verify() const {
   verify_gap();
   std::vector<std::byte> buffer(nth(std::min(stripe_bytes, data_bytes_)));
-  for (std::int64_t at = 0; at < data_bytes_; at += stripe_bytes) {
+  for (std::int64_t stripe = 0; stripe < std::ssize(stripes_); ++stripe) {
+    const auto at = stripe * stripe_bytes;
     read(at, std::span(buffer).first(nth(std::min(stripe_bytes, data_bytes_ - at))));
   }
 }

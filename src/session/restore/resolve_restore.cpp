@@ -80,21 +80,20 @@ void require_known(Group& group, const TensorFinder& finder, const RefreshedStat
   std::vector<std::int64_t> known;
   for (const auto& [option, key] : named) known.push_back(has(state, key));
   // A rename that was written the wrong way round is recognised by this: its second name is in the
-  // state, and its first one in the checkpoint.
-  std::vector<std::string_view> stored;  // for the first of `named`, the keys to rename
+  // state, and its first one in the checkpoint. The first of `named` are the keys to rename.
   for (const auto& [key, name] : options.rename) {
-    stored.emplace_back(name);
     known.push_back(state.find(name) != nullptr && finder.find(key) != nullptr);
   }
   group.all_reduce(known, Group::Op::max);
   for (std::size_t i = 0; i < named.size(); ++i) {
     if (known[i] != 0) continue;
-    const bool is_turned = i < stored.size() && known[named.size() + i] != 0;
+    const bool is_turned = i < options.rename.size() && known[named.size() + i] != 0;
     throw Error(Code::invalid_argument,
                 cat("RestoreOptions::", named[i].first, " names '", named[i].second,
                     "', which is in no rank's state"),
                 "a misspelt key would go unnoticed",
-                is_turned ? cat("Turn it round: the state's '", stored[i],
+                is_turned ? cat("Turn it round: the state's '",
+                                std::next(options.rename.begin(), std::ptrdiff_t(i))->second,
                                 "' comes first, then what the checkpoint calls it.")
                           : "Name keys of the state.")
         .of_tensor(std::string(named[i].second));

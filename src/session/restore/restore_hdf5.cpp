@@ -88,9 +88,7 @@ CheckpointContents find_datasets(Group& group, const io::Path& path, hdf5::Forei
     for (const auto& name : unpack<std::vector<std::string>>(all)) {
       const auto dataset = at_file(path, [&] { return file.find(name); });
       if (!dataset) continue;
-      Piece slice;
-      slice.box = Box::whole(dataset->shape);
-      found.push_back({name, dataset->dtype, dataset->shape, false, {std::move(slice)}, ""});
+      found.push_back({name, dataset->dtype, dataset->shape, false, {Piece{}}, ""});
     }
     return pack(found);
   });

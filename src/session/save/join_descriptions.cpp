@@ -164,7 +164,6 @@ std::string text_of(const Attributes& of_save) {
 
 bool check_descriptions(const RefreshedState& state) {
   const auto& said = state.descriptions();
-  if (said.empty()) return true;
   descriptions::encode_new(said);
   bool all_here = true;
   for (const auto& [key, one] : said.by_key) {

@@ -92,7 +92,7 @@ std::map<std::string, CountedRows> gather_rows(Group& group, const RefreshedStat
   });
   const auto heard = ask_by_key(group, key_planners_for(group, ragged), mine, count_rows);
   error = heard.error;
-  if (error && error->rank() < 0) error->on_rank(0);  // not the rank that compared them
+  if (error) error->on_rank(0);  // not the rank that compared them
   std::map<std::string, CountedRows> tensors;
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (heard.texts[i].empty()) continue;

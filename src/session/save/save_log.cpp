@@ -10,7 +10,6 @@ namespace cairn {
 namespace {
 
 const char* name_of(StageTimer::Stage stage) {
-  if (stage == &StageSeconds::wait) return "wait";
   if (stage == &StageSeconds::plan) return "plan";
   if (stage == &StageSeconds::capture) return "capture";
   if (stage == &StageSeconds::write) return "write";

@@ -25,16 +25,12 @@ double solve(double c) {
   const double root = std::sqrt(2 * c);
   // Here the difference x + log(1 - x) would lose its digits; the series does not.
   if (root < 1e-4) return root * (1 - root / 3 + root * root / 36);
-  // Both values are above the solution. From there Newton's steps do not pass it, since the left
-  // side is concave and falls.
-  double x = std::min(root, -std::expm1(-c - 1));
-  for (int i = 0; i < 50; ++i) {
-    const double f = x + std::log1p(-x) + c;
-    const double next = x + f * (1 - x) / x;  // f' = -x/(1 - x)
-    if (!(next > 0 && next < 1)) break;
-    const bool done = std::abs(next - x) <= 1e-15 * x;
+  // Both values are above the solution. From there Newton's steps fall towards it and do not pass
+  // it, since the left side is concave and falls. The first that does not fall is of rounding.
+  double x = 1, next = std::min(root, -std::expm1(-c - 1));
+  while (next < x) {
     x = next;
-    if (done) break;
+    next += (x + std::log1p(-x) + c) * (1 - x) / x;  // the derivative is -x/(1 - x)
   }
   return x;
 }

@@ -192,10 +192,7 @@ void ToolRun::kill() {
   close_pipe();
   if (process_ <= 0) return;
   failed_ = true;
-  // The whole group. If the tool does not end at once, a later ToolRun reaps it.
-  ::kill(-process_, SIGKILL);
-  reap();
-  if (process_ <= 0) return;
+  ::kill(-process_, SIGKILL);  // the whole group; a later ToolRun reaps the tool
   killed().add(std::exchange(process_, -1));
 }
 

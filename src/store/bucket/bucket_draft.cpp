@@ -35,10 +35,7 @@ class EndedFile : public io::File {
     if (!end.empty()) file_->write_at(file_->size(), std::as_bytes(std::span(end)));
     file_->sync();
   }
-  void close() override {
-    sync();
-    file_->close();
-  }
+  void close() override { file_->close(); }  // after sync()
 
  private:
   std::unique_ptr<io::File> file_;

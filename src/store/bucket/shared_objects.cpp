@@ -44,8 +44,7 @@ class PartsFile : public io::File {
       fill(offset);
       const auto most = static_cast<std::size_t>(parts_[turn_].end - offset);
       const auto some = bytes.first(std::min(bytes.size(), most));
-      put(some);
-      at_ = offset += std::ssize(some);
+      at_ = offset += put(some);
       bytes = bytes.subspan(some.size());
     }
   }
@@ -73,19 +72,18 @@ class PartsFile : public io::File {
     bytes_.reserve(static_cast<std::size_t>(part.end - at_) + object_head_.size() +
                    object_end_.size());
     if (part.number > 1 || object_head_.empty()) return;
-    put(std::as_bytes(std::span(object_head_)));
-    at_ = std::ssize(object_head_);
+    at_ = put(std::as_bytes(std::span(object_head_)));
   }
-  void put(std::span<const std::byte> bytes) {
+  std::int64_t put(std::span<const std::byte> bytes) {
     crc_ = crc32c(bytes, crc_);
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return std::ssize(bytes);
   }
   void fill(std::int64_t offset) {
     static constexpr std::array<std::byte, 4096> zeros = {};
     while (at_ < offset) {
       const auto size = std::min(std::ssize(zeros), offset - at_);
-      put(std::span(zeros).first(static_cast<std::size_t>(size)));
-      at_ += size;
+      at_ += put(std::span(zeros).first(static_cast<std::size_t>(size)));
     }
   }
   void send() {

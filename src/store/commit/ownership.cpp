@@ -252,11 +252,11 @@ struct Ownership::Impl {
     }
     const auto owner = read_owner(*files, directory);
     may_be_dead = false;
+    alone = !owner || is_dead(*owner, record);
     if (owner && !proves_it(*owner) && is_alive(*owner)) {
       drop_temporary();
       return false;
     }
-    alone = !owner || is_dead(*owner, record);
     publish_record();
     if (locks_work && (!owner || proves_it(*owner))) return true;
     // Another process may be taking over at the same time, or shortly after: wait, then look again.

@@ -43,6 +43,20 @@ nlohmann::json json_of(const SaveStatus& status) {
           {"saved_seconds", status.saved_seconds}};
 }
 
+SaveStatus status_of(const nlohmann::json& object) {
+  SaveStatus status;
+  object.at("failures").get_to(status.failures);
+  object.at("since_seconds").get_to(status.since_seconds);
+  object.at("failed_step").get_to(status.failed_step);
+  object.at("failed_seconds").get_to(status.failed_seconds);
+  object.at("code").get_to(status.code);
+  object.at("error").get_to(status.error);
+  object.at("process").get_to(status.process);
+  object.at("saved_step").get_to(status.saved_step);
+  object.at("saved_seconds").get_to(status.saved_seconds);
+  return status;
+}
+
 }  // namespace
 
 std::string SaveStatus::print() const {
@@ -69,17 +83,7 @@ std::optional<SaveStatus> SaveStatus::parse(std::string_view text) {
   object.erase("checksum");
   if (hex(crc32c(dump(object))) != expected) return std::nullopt;
   try {
-    SaveStatus status;
-    object.at("failures").get_to(status.failures);
-    object.at("since_seconds").get_to(status.since_seconds);
-    object.at("failed_step").get_to(status.failed_step);
-    object.at("failed_seconds").get_to(status.failed_seconds);
-    object.at("code").get_to(status.code);
-    object.at("error").get_to(status.error);
-    object.at("process").get_to(status.process);
-    object.at("saved_step").get_to(status.saved_step);
-    object.at("saved_seconds").get_to(status.saved_seconds);
-    return status;
+    return status_of(object);
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -278,7 +278,9 @@ TEST_P(Thin, WhatLiesInOneFileBecomesAHole) {
   job([](Model& model) {
     for (const auto step : {1, 2}) model.save(step);
   });
-  const auto before = io::read_file(*files_, cat("/run/", data_files(1).front()), 1 << 20);
+  const io::Path data(cat("/run/", data_files(1).front()));
+  const auto before = io::read_file(*files_, data, 1 << 20);
+  const auto inode = files_->status(data)->id.inode;
   as_owner([&](const Location& place, const commit::Ownership& owner) {
     const auto plan = plan_thinning(place, 1, {{"optimizer/*"}});
     EXPECT_EQ(plan.tensors, 2);
@@ -289,6 +291,8 @@ TEST_P(Thin, WhatLiesInOneFileBecomesAHole) {
     EXPECT_EQ(thin(place, 1, {{"optimiser/*"}}, owner).tensors, 0);
   });
   expect_sound(1);
+  EXPECT_EQ(files_->status(data)->id.inode, inode)
+      << "without a copy, for which a full disk has no room";
   EXPECT_EQ(contents(1).meta->thinned.at(0).after, -1);
   job([](Model& model) {
     model.expect_restored(1, false);
