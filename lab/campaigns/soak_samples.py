@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 SETTLED = 20  # seconds until a rank has all its memory; a quarter of its life on a busy machine
-LONG = 60  # seconds that one must have lived to be judged
+SAVES = 2  # of its job until then: on a busy machine the first may come later
+LONG = 60  # seconds that one must have lived to be judged, half of them settled
 MEMORY = 1024  # KiB that do not count as growth
 FILES = 8  # files of one more checkpoint, of more ranks, or of a pending save
 
@@ -23,14 +24,15 @@ class Samples:
     def __init__(self):
         self.ranks, self.files = {}, {}
 
-    def take(self, job, processes, files=0):
+    def take(self, job, processes, files=0, saves=None):
+        """`saves`: of the job until now; none: its processes have not to do with any."""
         now = time.monotonic()
         for process in processes:
             try:
                 began, held = held_by(process)
             except (OSError, KeyError):  # it has ended
                 continue
-            self.ranks.setdefault(job, {}).setdefault((process, began), []).append((now, *held))
+            self.ranks.setdefault(job, {}).setdefault((process, began), []).append((now, saves, *held))
         self.files.setdefault(job, []).append(files)
 
     def lives(self, job):
@@ -42,7 +44,11 @@ class Samples:
             if life < LONG:
                 continue
             begin = samples[0][0] + max(SETTLED, life / 4)
-            settled = [sample[1:] for sample in samples if sample[0] >= begin]
+            settled = [sample for sample in samples if sample[0] >= begin and (
+                sample[1] is None or sample[1] >= samples[0][1] + SAVES)]
+            if not settled or settled[-1][0] - settled[0][0] < LONG / 2:
+                continue
+            settled = [sample[2:] for sample in settled]
             quarter = max(1, len(settled) // 4)
             yield (life, self.steady(settled[:quarter]), self.steady(settled[-quarter:]))
 
