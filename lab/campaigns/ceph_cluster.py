@@ -39,6 +39,8 @@ osd_pool_default_pg_num = 8
 osd_pool_default_pg_autoscale_mode = off
 osd_crush_chooseleaf_type = 0
 osd_objectstore = memstore
+# With the default, 5, what one node asks of another takes up to so many seconds.
+mds_tick_interval = 0.2
 memstore_device_bytes = {memory}
 """
 
