@@ -35,6 +35,8 @@ OF_SHARED = ("again", "again_async", "again_frozen")
 # checkpoints.
 OWN = re.compile(r"(lock|owner|ended|pinned\.lock|home-id|no-atomic-rename|tool-runs|(sequences|runs|status|trace|room)\..*)$")
 FOLDERS = ("recycled", "damaged", "marked", "pinned", "saved")
+# A mount's own names of files that were open when they were removed.
+OF_MOUNT = re.compile(r"\.(nfs|fuse_hidden)")
 CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
 
 
@@ -159,10 +161,16 @@ def steps(text, word):
     return [int(step) for step in re.findall(rf"^{word} (\d+)", text, re.MULTILINE)]
 
 
+def is_of_mount(path):
+    """Whether it is one of a mount's own names, or a directory of such."""
+    names = os.listdir(path) if path.is_dir() else [path.name]
+    return bool(names) and all(OF_MOUNT.match(one) for one in names)
+
+
 def left_over(run):
     """Entries of a directory of numbered checkpoints that belong to none; nobody saves there, and
     nothing is pinned."""
-    names = {entry.name for entry in run.iterdir()} if run.is_dir() else set()
+    names = {entry.name for entry in run.iterdir() if not is_of_mount(entry)} if run.is_dir() else set()
     left = []
     for name in names - {".cairn", "checkpoint"}:
         data = re.fullmatch(r"(.+)\.data-\d{5}-of-\d{5}", name)
@@ -172,8 +180,8 @@ def left_over(run):
     for entry in own.iterdir() if own.is_dir() else ():
         if entry.name in FOLDERS and entry.is_dir():
             left += [f".cairn/{entry.name}/{one.name}" for one in entry.iterdir()
-                     if entry.name != "saved" or one.name not in names]
-        elif not OWN.fullmatch(entry.name):
+                     if not is_of_mount(one) and (entry.name != "saved" or one.name not in names)]
+        elif not OWN.fullmatch(entry.name) and not is_of_mount(entry):
             left.append(f".cairn/{entry.name}")
     return sorted(left)
 

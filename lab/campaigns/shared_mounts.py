@@ -210,7 +210,7 @@ class Shared:
 
     def __init__(self, arguments, kind):
         self.kind, self.place = kind, arguments.place / kind
-        self.arguments, self.nodes, self.server = arguments, [], None
+        self.arguments, self.nodes, self.server, self.here = arguments, [], None, []
         self.disk, self.tree = self.place / "disk", self.place / "tree"
         self.backing = self.disk / "tree"
 
@@ -234,9 +234,20 @@ class Shared:
             raise
         return self
 
+    def mount_here(self, name):
+        """One more mount, in the campaign's own namespace; returns its folder."""
+        folder = self.place / name
+        folder.mkdir()
+        self.here.append(subprocess.Popen([*map(str, self.server.words), str(folder)], stdin=subprocess.DEVNULL))
+        wait_for(f"a mount of {self.kind}", lambda: self.here[-1].poll() is not None or os.path.ismount(folder))
+        return folder
+
     def __exit__(self, *_):
         for node in self.nodes:
             node.end()
+        for one in self.here:
+            one.kill()
+            one.wait()
         if self.server:
             self.server.end()
         subprocess.run(["umount", "--lazy", str(self.disk)], stderr=subprocess.DEVNULL, check=False)
