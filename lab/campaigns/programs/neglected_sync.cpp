@@ -2,12 +2,20 @@
 // file that CAIRN_NEGLECT names, with commas between:
 //
 //   data       files of a bundle's tensors, under this name or the one that they have at first
-//   index      indexes of bundles
+//   index      indexes of bundles, also one that overwrites another
 //   hdf5       HDF5 files
+//   record     of the parts of a save
+//   old_index  that a save without renames replaces
 //   state      the file `checkpoint`
+//   sequences, owner, status, room, lock: those files in .cairn
+//   node_data, parity, map, home: the files on nodes; home, all but the first three
 //   other      any other file
 //   temp       directories of a save that is under way
-//   directory  other directories
+//   directory  of the checkpoints (the campaigns name it run)
+//   private    .cairn
+//   recycled, and other directories there
+//   node       directories on nodes
+//   parent     other directories
 //
 // CAIRN_NEGLECT_LOG is a file that gets a line for each.
 #include <dlfcn.h>
@@ -19,20 +27,41 @@
 #include <unistd.h>
 
 #include <string>
+#include <string_view>
 
 namespace {
 
-std::string kind_of(int descriptor, const std::string& path) {
-  const auto name = path.substr(path.rfind('/') + 1);
-  const auto has = [&](const char* text) { return name.find(text) != name.npos; };
-  struct stat found = {};
-  if (fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode)) {
-    return has("_temp_") ? "temp" : "directory";
+std::string kind_of_directory(std::string_view path, std::string_view name) {
+  if (name.find("_temp_") != name.npos || name.find(".part_") != name.npos) return "temp";
+  if (path.find("/node-") != path.npos) return "node";
+  if (name == ".cairn") return "private";
+  if (path.find("/.cairn/") != path.npos) return "recycled";
+  return name == "run" ? "directory" : "parent";
+}
+
+std::string kind_of_file(std::string_view path, std::string_view name) {
+  const auto has = [&](std::string_view text) { return name.find(text) != name.npos; };
+  if (path.find("/node-") != path.npos) {
+    if (name.starts_with("part-")) return "node_data";
+    return name.starts_with("parity-") ? "parity" : name.starts_with("map") ? "map" : "home";
   }
-  if (has(".data-") || has(".part-")) return "data";
-  if (has(".index")) return "index";
-  if (has(".h5")) return "hdf5";
-  return name.starts_with("checkpoint") ? "state" : "other";
+  if (name.ends_with(".h5")) return "hdf5";
+  if (has(".data-") || has("part-")) return "data";
+  if (name == "old-index") return "old_index";
+  if (has(".index") || name.starts_with("retired-") || name == "index") return "index";
+  if (name.starts_with("record-")) return "record";
+  if (name.starts_with("checkpoint") || name.ends_with(".state")) return "state";
+  for (const std::string_view own : {"sequences", "owner", "status", "room"}) {
+    if (name.starts_with(own)) return std::string(own);
+  }
+  return name == "pinned.lock" ? "lock" : "other";
+}
+
+std::string kind_of(int descriptor, std::string_view path) {
+  const auto name = path.substr(path.rfind('/') + 1);
+  struct stat found = {};
+  const bool is_directory = fstat(descriptor, &found) == 0 && S_ISDIR(found.st_mode);
+  return is_directory ? kind_of_directory(path, name) : kind_of_file(path, name);
 }
 
 bool is_neglected(int descriptor) {

@@ -19,8 +19,9 @@
 // With --turns it asks in each step whether to save and whether to stop: it saves in each third
 // step, and a last time, the SAVES'th at the earliest, because its last rank has asked to stop.
 // With --times each step is saved so often, with the next salts. With --still a tensor stays as it
-// is. The file of marks gets the lines as well, and "saving STEP SALT" before each save; none is
-// waiting in a buffer when tell returns.
+// is. The file of marks gets the lines as well, "saving STEP SALT" before each save, and "written
+// STEP SALT" when all handles of an asynchronous one say so; none is waiting in a buffer when tell
+// returns.
 //
 // Its lines: "restored STEP SALT", "acknowledged STEP SALT", "failed WHAT: TEXT", "wrong TEXT",
 // "lost TEXT" (a message between ranks failed, which ends the job), "done"; of a reader "newest
@@ -110,8 +111,13 @@ class Job {
     again("saving", [&] {
       mine_.fill(step * salts + its_salt);
       if (async) {
-        manager_->save_async(step, mine_.state());
+        const auto handle = manager_->save_async(step, mine_.state());
         mine_.spoil();
+        if (marks >= 0) {
+          handle.wait_written();
+          group_->barrier();
+          mark(cat("written ", step, " ", its_salt));
+        }
         manager_->wait();
       } else {
         manager_->save(step, mine_.state());
