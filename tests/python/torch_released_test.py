@@ -153,6 +153,27 @@ class Released(unittest.TestCase):
             manager.restore(1, training.state)
             self.assertTrue(all(map(torch.equal, training.bits(), right)))
 
+    def test_several_saves_before_a_step(self):
+        """As gradients are accumulated, or where a scaler leaves out a step; beside hooks of the program."""
+        training = Training(lambda model: model, DEVICE)
+        optimizer, called = training.state["optimizer"], []
+        with tempfile.TemporaryDirectory() as scratch, cairn.torch.Manager(f"{scratch}/one") as manager, \
+                cairn.torch.Manager(f"{scratch}/two") as other:
+            training.step()
+            for step in (1, 2):
+                right = training.bits()
+                manager.save_async(10 * step, training.state, until="optimizer.step")
+                other.save_async(step, training.state, until="optimizer.step")
+                optimizer.register_step_pre_hook(lambda *_: called.append(step))
+                manager.save_async(10 * step + 1, training.state, until="optimizer.step")
+                training.step()
+                manager.wait()
+                other.wait()
+                for its, saved in ((manager, 10 * step), (manager, 10 * step + 1), (other, step)):
+                    its.restore(saved, training.state)
+                    self.assertTrue(all(map(torch.equal, training.bits(), right)), saved)
+            self.assertEqual(called, [1, 2, 2])  # a loop's functions see its variable
+
     def test_no_such_optimizer(self):
         training = Training(lambda model: model, DEVICE)
         with tempfile.TemporaryDirectory() as scratch, cairn.torch.Manager(scratch) as manager:
@@ -161,8 +182,9 @@ class Released(unittest.TestCase):
                     manager.save_async(1, training.state, until=until)
                 self.assertEqual(caught.exception.code, "invalid_argument")
                 self.assertIn("has no optimizer", str(caught.exception))
-            with self.assertRaises(cairn.Error):
-                manager.save_async(1, training.state, until="release")
+            for until in ("release", "optimizer"):
+                with self.assertRaisesRegex(cairn.Error, 'Give "captured", "released", or "KEY.step"'):
+                    manager.save_async(1, training.state, until=until)
 
 
 if __name__ == "__main__":

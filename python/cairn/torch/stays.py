@@ -1,6 +1,7 @@
 """The tensors that a save leaves where they are until its release."""
 
 import collections.abc
+import weakref
 
 import torch
 
@@ -8,6 +9,16 @@ from ..leaves import _refused
 from .state import ByName, local_of
 
 _STEP = ".step"
+
+# The saves that an optimizer's next step releases. Its hook stays: PyTorch goes through the hooks while it calls
+# them, and raises if one removes itself.
+_waiting = weakref.WeakKeyDictionary()
+
+
+def _release_all(optimizer, *_):
+    waiting = _waiting.get(optimizer, [])
+    while waiting:
+        waiting.pop().release()
 
 
 def _optimizer_of(value):
@@ -41,6 +52,9 @@ class Stays:
             self._optimizer = self._named(state, until.removesuffix(_STEP))
             self.options = {**options, "until": "released"}
             self.tensors = list(filter(torch.is_tensor, _trained(self._optimizer)))
+        elif isinstance(until, str) and until not in ("captured", "released"):
+            raise _refused(f'until="{until}" cannot be used', "nothing has this name",
+                           f'Give "captured", "released", or "KEY{_STEP}" with the key of an optimizer in the state.')
         elif until == "released" and isinstance(state, collections.abc.Mapping):
             self.tensors = []
             for value in _values(state):
@@ -76,9 +90,8 @@ class Stays:
         """Releases the save before the next step of the optimizer."""
         if self._optimizer is None or getattr(handle, "stage", "") != "captured":
             return
-
-        def release(*_):
-            handle.release()
-            hook.remove()
-
-        hook = self._optimizer.register_step_pre_hook(release)
+        waiting = _waiting.get(self._optimizer)
+        if waiting is None:
+            waiting = _waiting[self._optimizer] = []
+            self._optimizer.register_step_pre_hook(_release_all)
+        waiting.append(handle)
