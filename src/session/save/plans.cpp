@@ -205,11 +205,14 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
   return made;
 }
 
-// Another plan could not freeze dense tensors, nor those that are frozen anyway.
 UnchangedTensors::Sums Plans::sums_of(const EntryList& entries, const SavePlan& plan) const {
-  if (!job_.options.frozen.automatic || !freezes(job_)) return {};
+  const bool automatic = job_.options.frozen.automatic;
+  if (!freezes(job_) || (!automatic && plan.marked.empty())) return {};
   auto sums = UnchangedTensors::sums_of(entries);
-  for (const auto& key : plan.unwatched) sums.erase(key);
+  for (auto& [key, sum] : sums) sum.is_marked = plan.marked.contains(key);
+  std::erase_if(sums, [&](const auto& one) {
+    return automatic ? plan.never_frozen.contains(one.first) : !one.second.is_marked;
+  });
   return sums;
 }
 

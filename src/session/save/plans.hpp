@@ -94,8 +94,8 @@ class Plans {
   };
   Made make_anew(const RefreshedState&, const SaveOptions&, const Sharding&);
 
-  /// Local, for FrozenOptions::automatic: what this rank has written in a save, and that it was
-  /// committed. Nothing where tensors are not frozen by themselves.
+  /// Local: what this rank has written in a save of tensors that may become frozen or thawed, and
+  /// that it was committed.
   UnchangedTensors::Sums sums_of(const EntryList&, const SavePlan&) const;
   void committed(const UnchangedTensors::Sums& sums) { unchanged_.saved(sums); }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// Which rank writes what in a save, and where.
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ struct SavePlan {
   /// Tells which tensors of this rank are frozen, besides those of the options, while the save is
   /// laid out.
   const UnchangedTensors* unchanged = nullptr;
-  /// Of a bundle: tensors whose place in files does not depend on `unchanged`.
-  std::vector<std::string> unwatched;
+  /// Of a bundle: the tensors that the options freeze, also if they are thawed, and those that
+  /// cannot be frozen.
+  std::set<std::string> marked, never_frozen;
   LocalShards local;   ///< of a bundle
   LocalShards frozen;  ///< of a bundle; their files follow those of `local`; empty if no files are
                        ///< shared (frozen.hpp)

@@ -18,6 +18,8 @@ constexpr int most_needed = 96;
 // The plan that freezes tensors may cut them otherwise, which is no change. Where boxes go on
 // moving no file can be shared.
 constexpr int most_moves = 1;
+// A tensor that the options freeze may change now and then.
+constexpr int changes_to_thaw = 2;
 // So many batches at most: each takes a file of its own in every checkpoint.
 constexpr int most_batches = 8;
 
@@ -52,19 +54,27 @@ UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
 }
 
 bool UnchangedTensors::is_to_freeze(const Tensor& one) {
-  return one.batch == 0 && one.saves >= one.needed && one.sum.bytes >= least_bytes;
+  return !is_frozen_by_mark(one) && one.batch == 0 && one.saves >= one.needed &&
+         one.sum.bytes >= least_bytes;
+}
+
+bool UnchangedTensors::is_to_thaw(const Tensor& one) {
+  if (is_frozen_by_mark(one)) return one.changes >= changes_to_thaw;
+  return one.batch > 0 && one.has_changed;
 }
 
 void UnchangedTensors::saved(const Sums& sums) {
   for (const auto& [key, now] : sums) {
     const auto [at, is_new] = tensors_.try_emplace(key);
     auto& one = at->second;
+    one.is_thawed = one.is_thawed && now.is_marked;
     const auto before = std::exchange(one.sum, now);
     if (is_new) continue;
     const bool has_moved = before.boxes != now.boxes;
     one.moves = has_moved ? one.moves + 1 : 0;
     one.has_changed = before.form != now.form || one.moves > most_moves ||
                       (!has_moved && before.value != now.value);
+    one.changes = one.has_changed ? one.changes + 1 : 0;
     one.saves = has_moved || one.has_changed ? 0 : one.saves + 1;
     want_ = want_ || is_to_freeze(one) || is_to_thaw(one);
   }
@@ -75,7 +85,9 @@ void UnchangedTensors::choose() {
   want_ = false;
   std::set<int> batches;
   for (auto& [key, one] : tensors_) {
-    if (is_to_thaw(one)) {
+    if (is_to_thaw(one) && is_frozen_by_mark(one)) {
+      one.is_thawed = true;
+    } else if (is_to_thaw(one)) {
       one.batch = 0;
       one.needed = std::min(2 * one.needed, most_needed);
     }

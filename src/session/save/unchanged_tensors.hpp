@@ -1,5 +1,6 @@
 #pragma once
-/// Finds the tensors that have not changed for some saves (FrozenOptions::automatic).
+/// Finds the tensors that have not changed for some saves (FrozenOptions::automatic), and those of
+/// the options that change all the same.
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,7 @@ class UnchangedTensors {
     std::uint64_t form = 0;   ///< of dtype and shape
     std::uint64_t boxes = 0;  ///< in the order in which they were written
     std::int64_t bytes = 0;
+    bool is_marked = false;  ///< the options freeze it
   };
   using Sums = std::unordered_map<std::string, Sum>;  ///< by key
   static Sums sums_of(const EntryList&);
@@ -32,6 +34,12 @@ class UnchangedTensors {
   /// Called when a plan is made: from now on has() tells its frozen tensors.
   void choose();
   bool has(const std::string& key) const { return batch_of(key) > 0; }
+  /// The options freeze it, but two saves in a row have found it changed, as an average of weights
+  /// does: the file that it shares would be written anew each time. It is as any other tensor now.
+  bool is_thawed(const std::string& key) const {
+    const auto found = tensors_.find(key);
+    return found != tensors_.end() && found->second.is_thawed;
+  }
   /// Tensors that became frozen with one plan. They share files, which no later plan writes anew
   /// for others. From 1; 0: the tensor is not frozen.
   int batch_of(const std::string& key) const {
@@ -45,11 +53,14 @@ class UnchangedTensors {
     int saves = 0;  // so many in a row left it as it was
     int moves = 0;  // so many in a row wrote other boxes
     bool has_changed = false;
+    int changes = 0;  // in a row
     int needed = 3;
     int batch = 0;
+    bool is_thawed = false;  // of one that the options freeze
   };
+  static bool is_frozen_by_mark(const Tensor& one) { return one.sum.is_marked && !one.is_thawed; }
   static bool is_to_freeze(const Tensor&);
-  static bool is_to_thaw(const Tensor& one) { return one.batch > 0 && one.has_changed; }
+  static bool is_to_thaw(const Tensor&);
 
   std::unordered_map<std::string, Tensor> tensors_;
   bool want_ = false;

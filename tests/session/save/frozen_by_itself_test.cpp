@@ -111,6 +111,38 @@ TEST_P(FrozenByItself, AfterThreeSavesThatLeftItAsItWas) {
 }
 
 // Those that are frozen already are not written anew when another one follows.
+// A file that tensors share would be written anew for one that changes with each save.
+TEST_P(FrozenByItself, AMarkedOneThatGoesOnChangingIsThawed) {
+  options_.frozen.automatic = false;
+  options_.frozen.read_every = 0;
+  const auto group = serial_group();
+  CheckpointManager manager(group, "/run", options_);
+  Rows rows(*group, true);
+  std::vector<std::int64_t> written;
+  for (int i = 0; i < 7; ++i) {
+    rows.a[5] += 1, rows.b[7] += 1;
+    written.push_back(save(manager, rows));
+    expect_last(manager, rows);
+  }
+  EXPECT_THAT(written, ElementsAre(3, 3, 3, 3, 2, 2, 2)) << "the fourth save gives c its own file";
+  // It is frozen again when three saves have left it as it was.
+  written.clear();
+  for (int i = 0; i < 6; ++i) {
+    rows.a[5] += 1;
+    written.push_back(save(manager, rows));
+    expect_last(manager, rows);
+  }
+  EXPECT_THAT(written, ElementsAre(2, 2, 2, 2, 1, 1));
+  // One change now and then thaws nothing.
+  written.clear();
+  for (int i = 0; i < 3; ++i) {
+    rows.a[5] += 1, rows.c[3] += i % 2;
+    written.push_back(save(manager, rows));
+    expect_last(manager, rows);
+  }
+  EXPECT_THAT(written, ElementsAre(1, 2, 1));
+}
+
 TEST_P(FrozenByItself, LaterOnesGetAFileOfTheirOwn) {
   const auto group = serial_group();
   CheckpointManager manager(group, "/run", options_);

@@ -62,7 +62,10 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
   if (freezes(job)) {
     const auto batch_of = [&](const Task& task) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      if (is_frozen(job, key, tensor)) return frozen_by_options;
+      if (is_frozen(job, key, tensor)) {
+        plan.marked.insert(key);
+        if (!plan.unchanged->is_thawed(key)) return frozen_by_options;
+      }
       const int batch = tensor.strings ? 0 : plan.unchanged->batch_of(key);
       return batch > 0 ? batch : not_frozen;
     };
@@ -70,11 +73,9 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
         std::stable_partition(covered.tasks.begin(), covered.tasks.end(),
                               [&](const auto& task) { return batch_of(task) == not_frozen; });
     for (auto task = first; task != covered.tasks.end(); ++task) {
-      const int batch = batch_of(*task);
-      if (batch == frozen_by_options) plan.unwatched.push_back(state.tensors()[task->tensor].first);
-      frozen[batch].push_back(std::move(*task));
+      frozen[batch_of(*task)].push_back(std::move(*task));
     }
-    for (const auto& one : covered.dense) plan.unwatched.push_back(one.key);
+    for (const auto& one : covered.dense) plan.never_frozen.insert(one.key);
     covered.tasks.erase(first, covered.tasks.end());
   }
   plan.local = run_and_agree(*job.group, [&] {
