@@ -1,6 +1,7 @@
 """Repeated saves: a Manager reuses its binding if the state has the form of the save before, and
 notices every change."""
 
+import copy
 import glob
 import os
 import tempfile
@@ -378,6 +379,31 @@ class ByGradient(unittest.TestCase):
             written = self.written(manager)
         for at, is_written in enumerate((True, False, False, True, True, True, False)):
             self.assertEqual(written[at] > self.base, is_written, written)
+
+
+    def test_an_average_of_the_weights_is_not_frozen(self):
+        average = copy.deepcopy(self.model).requires_grad_(False)
+        self.state["average"] = average
+        options = {"requires_grad": True, "read_every": 0}
+        with cairn.torch.Manager(self.directory, max_to_keep=0, frozen=options) as manager:
+            expected = []
+            for step in range(6):
+                self.train()
+                with torch.no_grad():
+                    for mine, one in zip(average.parameters(), self.model.parameters()):
+                        mine.lerp_(one.square(), 0.1)
+                manager.save(step, self.state)
+                expected.append([one.clone() for one in average.parameters()])
+            written = self.written(manager)
+            for at, of_base in enumerate((True, True, True, True, False, False)):
+                self.assertEqual(written[at] > 1.9 * self.base, of_base, written)
+            for step, right in enumerate(expected):
+                manager.restore(step, self.state)
+                self.assertTrue(all(map(torch.equal, average.parameters(), right)), step)
+
+    def test_requires_grad_is_true_or_false(self):
+        with self.assertRaisesRegex(cairn.Error, "frozen.requires_grad"):
+            cairn.torch.Manager(self.directory, frozen={"requires_grad": "yes"})
 
 
 class AgainOnRanks(unittest.TestCase):

@@ -5,6 +5,7 @@ import collections.abc
 import torch
 
 from .. import _cairn, disagreements
+from ..leaves import _refused
 from ..manager import CheckpointManager as _CheckpointManager
 from .group import group
 from .restoring import TorchRestoring
@@ -25,6 +26,20 @@ def _at(key, state):
     return path[:-1], value
 
 
+def _without_requires_grad(options):
+    """The options of the library, and whether parameters without gradients are frozen."""
+    frozen = options.get("frozen")
+    if frozen == "requires_grad":
+        frozen = {"requires_grad": True}
+    if not isinstance(frozen, collections.abc.Mapping) or "requires_grad" not in frozen:
+        return options, False
+    by_grad = frozen["requires_grad"]
+    if not isinstance(by_grad, bool):
+        raise _refused("the option frozen.requires_grad cannot be used", f"it is {by_grad!r}", "Give True or False.")
+    rest = {name: value for name, value in frozen.items() if name != "requires_grad"}
+    return {**options, "frozen": rest}, by_grad
+
+
 class Manager(_CheckpointManager):
     """Numbered checkpoints of a PyTorch job in one directory: a CheckpointManager whose states may
     also hold
@@ -37,17 +52,15 @@ class Manager(_CheckpointManager):
     cairn.torch.per_rank(value)
 
     ranks    as in cairn.torch.group: by default all ranks of torch.distributed
-    frozen   also "requires_grad": parameters of modules that need no gradient are frozen, until they
-             do again
+    frozen   also "requires_grad", or with other options {"requires_grad": True, "read_every": 5}:
+             parameters of modules that need no gradient are frozen, until they do again
 
     No pickle is written or read.
     """
 
     def __init__(self, directory, ranks=None, *, stop=None, **options):
         self.ranks = group(ranks)
-        self._by_grad = options.get("frozen") == "requires_grad"
-        if self._by_grad:
-            del options["frozen"]
+        options, self._by_grad = _without_requires_grad(options)
         self._last = []  # the native state of the last save, unless a save uses it
         super().__init__(directory, self.ranks, stop=stop, **options)
 
