@@ -408,6 +408,14 @@ std::string like(Text wanted, const std::vector<std::string>& names) {
     throw Error(Code::invalid_argument, cat("there is no option '", wanted, "'"), "",
                 cat("Name the key, too: '", wanted, ".KEY'."));
   }
+  std::string its;
+  for (const auto& name : names) {
+    if (name.starts_with(cat(wanted, '.'))) its += (its.empty() ? "" : ", ") + name;
+  }
+  if (!its.empty()) {
+    throw Error(Code::invalid_argument, cat("there is no option '", wanted, "'"), "",
+                cat("It is a group: ", its, "."));
+  }
   const auto meant = like(wanted, names);
   throw Error(Code::invalid_argument, cat("there is no option '", wanted, "'"), "",
               meant.empty() ? "" : cat("Did you mean '", meant, "'?"));
