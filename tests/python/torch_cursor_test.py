@@ -33,7 +33,7 @@ class Data(torch.utils.data.Dataset):
 def trained(place, run, workers):
     """Before each save, writes to `run.rank` which samples it has used at which step."""
     data = cairn.torch.Cursor(SAMPLES, seed=4)
-    loader = DataLoader(Data(), batch_size=SIZE, sampler=data, num_workers=workers)
+    loader = DataLoader(Data(), batch_size=SIZE, sampler=data, num_workers=workers, generator=torch.Generator())
     if run % 2 == 1:
         loader = DataLoader(Data(), batch_sampler=BatchSampler(data, SIZE, False), num_workers=workers)
     manager = cairn.torch.Manager(f"{place}/run", max_to_keep=2)
