@@ -84,7 +84,12 @@ bool try_remove(FileSystem& files, const Path& path) {
 }
 
 std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
-  return read_file(*files.open_read(path), path, limit_bytes);
+  constexpr int most = 20;
+  for (int i = 1;; ++i) try {
+      return read_file(*files.open_read(path), path, limit_bytes);
+    } catch (const Error& error) {  // another node may replace a file at any time
+      if (!is_stale(error) || i == most) throw;
+    }
 }
 
 std::string read_file(File& file, const Path& path, std::int64_t limit_bytes) {

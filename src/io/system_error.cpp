@@ -88,6 +88,10 @@ Error rename_error(int number, const Path& from, const Path& to) {
       .at(error.path());
 }
 
+bool is_stale(const Error& error) {
+  return error.reason() == std::generic_category().message(ESTALE);
+}
+
 Error no_regular_file(const Path& path) {
   return Error(Code::data_loss, "cannot open file", "it is no regular file",
                "Something else stands in its place: remove it.")

@@ -16,6 +16,9 @@ Error system_error(int number, const std::string& action, const Path& path);
 /// text names the option that does without.
 Error rename_error(int number, const Path& from, const Path& to);
 
+/// ESTALE: another node has removed or replaced the file, which was open.
+bool is_stale(const Error&);
+
 /// data_loss: something in the place of a file (a pipe, a directory) has no bytes, and never will,
 /// so it is passed over like a damaged file. A file that cannot be read at present is io instead:
 /// it may be whole, and nobody may remove or replace it.

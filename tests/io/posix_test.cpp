@@ -19,11 +19,49 @@
 #include "io/local_path.hpp"
 #include "io/system_error.hpp"
 #include "io/temporary_directory.hpp"
+#include "support/forwarding_files.hpp"
 #include "support/says.hpp"
 #include "support/stale_looks.hpp"
+#include "testing/memory.hpp"
 
 namespace cairn::io {
 namespace {
+
+// Files that another node replaces when they are open, so many times.
+class ReplacedFiles : public test::ForwardingFiles {
+ public:
+  using ForwardingFiles::ForwardingFiles;
+  int times = 0;
+
+ private:
+  class Replaced : public File {
+   public:
+    void write_at(std::int64_t, std::span<const std::byte>) override {}
+    void read_at(std::int64_t, std::span<std::byte>) const override {
+      throw system_error(ESTALE, "read", "it");
+    }
+    std::int64_t size() const override { return 3; }
+    void resize(std::int64_t) override {}
+    void sync() override {}
+    void close() override {}
+  };
+  std::unique_ptr<File> opened(const Path&, std::unique_ptr<File> file, bool) override {
+    if (times-- > 0) return std::make_unique<Replaced>();
+    return file;
+  }
+};
+
+TEST(SmallFile, IsReadAnewWhenAnotherNodeHasReplacedIt) {
+  const auto disk = std::make_shared<MemoryFileSystem>();
+  write_file(*disk, "/new", "new");
+  ReplacedFiles files(disk);
+  files.times = 3;
+  EXPECT_EQ(read_file(files, "/new", 10), "new");
+  files.times = 3;
+  EXPECT_EQ(try_read_file(files, "/new", 10), "new");
+  files.times = 1000;
+  EXPECT_CAIRN_ERROR(read_file(files, "/new", 10), Code::io, "it was removed");
+}
 
 TEST(LocalPath, TakesPathsAndFileAddressesOnly) {
   for (const char* path : {"run/ckpt", "/run/ckpt", "./s3://x", "a:b", "C:/x", "/s3://x", ""}) {
