@@ -32,7 +32,7 @@ const char* word(Finding::Kind kind) {
 
 void print(const Verification& checked) {
   print_line(cat(checked.prefix, ": ", word(checked.verdict()), " (",
-                 bytes_text(static_cast<double>(checked.bytes)), " in ", checked.files,
+                 bytes_text(static_cast<double>(checked.bytes)), " read in ", checked.files,
                  checked.files == 1 ? " data file" : " data files", ", ", checked.tensors,
                  checked.tensors == 1 ? " tensor" : " tensors", ")"));
   for (const auto& finding : checked.findings) {
