@@ -76,7 +76,7 @@ void print(const std::vector<Row>& rows) {
   for (const auto& [prefix, meta] : rows) {
     if (meta.statistics) most = std::max(most, meta.statistics->total_seconds);
   }
-  std::vector<std::vector<std::string>> table = {{"checkpoint", "size", "unchanged", "s", "GB/s",
+  std::vector<std::vector<std::string>> table = {{"checkpoint", "written", "unchanged", "s", "GB/s",
                                                   "blocked", "write", "waited for", "recycled",
                                                   "peak", "plan", "", "how"}};
   for (const auto& [prefix, meta] : rows) {
