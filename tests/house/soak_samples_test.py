@@ -9,10 +9,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lab/campaigns"))
 from soak_samples import Samples
 
 
-def sampled(seconds, memory=lambda at: 5000, descriptors=lambda at: 9, threads=lambda at: 3, files=lambda at: 4):
+def sampled(seconds, memory=lambda at: 5000, descriptors=lambda at: 9, threads=lambda at: 3, files=lambda at: 4,
+            saves=lambda at: None):
     """Samples of one rank of `job`, one each second."""
     samples = Samples()
-    samples.ranks = {"job": {1: [(100.0 + at, memory(at), descriptors(at), threads(at)) for at in range(seconds + 1)]}}
+    samples.ranks = {"job": {1: [(100.0 + at, saves(at), memory(at), descriptors(at), threads(at))
+                                 for at in range(seconds + 1)]}}
     samples.files = {"job": [files(at) for at in range(seconds + 1)]}
     return samples
 
@@ -23,6 +25,16 @@ class TheJudge(unittest.TestCase):
         samples = sampled(200, memory=lambda at: 3000 + 100 * min(at, 20), descriptors=lambda at: 9 + at % 4)
         self.assertEqual(samples.wrong("job"), [])
         self.assertEqual(samples.unjudged("job"), [])
+
+    def test_a_rank_has_not_settled_before_its_second_save(self):
+        # On a busy machine: each of the first saves takes memory.
+        samples = sampled(200, saves=lambda at: 7 + at // 50, memory=lambda at: 5000 + 4000 * min(at // 50, 2))
+        self.assertEqual(samples.wrong("job"), [])
+        self.assertEqual(samples.unjudged("job"), [])
+        samples = sampled(200, saves=lambda at: 7 + at // 50, memory=lambda at: 5000 + 30 * at)
+        self.assertEqual(len(samples.wrong("job")), 1)
+        samples = sampled(200, saves=lambda at: 7 + at // 150, memory=lambda at: 5000 + 4000 * (at // 150))
+        self.assertEqual(len(samples.unjudged("job")), 1)
 
     def test_finds_what_grows(self):
         for what, grows in (("memory", lambda at: 5000 + 20 * at), ("descriptors", lambda at: 9 + at // 100),
