@@ -35,7 +35,10 @@ class EndedFile : public io::File {
     if (!end.empty()) file_->write_at(file_->size(), std::as_bytes(std::span(end)));
     file_->sync();
   }
-  void close() override { file_->close(); }  // after sync()
+  void close() override {
+    sync();  // a file that nobody has written has its end, too
+    file_->close();
+  }
 
  private:
   std::unique_ptr<io::File> file_;
