@@ -19,7 +19,9 @@ namespace cairn {
 /// only: its first save reads the files of the newest checkpoint, and shares those that hold what
 /// it would write.
 struct FrozenOptions {
-  /// Keys of tensors; `*` stands for any characters, `?` for one.
+  /// Keys of tensors; `*` stands for any characters, `?` for one. One of these, or one that is
+  /// marked in the state, that two saves in a row found changed is not frozen until three saves
+  /// have left it as it was.
   std::vector<std::string> keys = {};
   /// A tensor that three saves in a row left as it was is frozen too, until it changes; each rank
   /// decides for the part that it writes, of 4 KiB and more. Freezing and its end take a new plan.

@@ -208,11 +208,10 @@ Plans::Made Plans::make_anew(const RefreshedState& state, const SaveOptions& opt
 UnchangedTensors::Sums Plans::sums_of(const EntryList& entries, const SavePlan& plan) const {
   const bool automatic = job_.options.frozen.automatic;
   if (!freezes(job_) || (!automatic && plan.marked.empty())) return {};
-  auto sums = UnchangedTensors::sums_of(entries);
-  for (auto& [key, sum] : sums) sum.is_marked = plan.marked.contains(key);
-  std::erase_if(sums, [&](const auto& one) {
-    return automatic ? plan.never_frozen.contains(one.first) : !one.second.is_marked;
+  auto sums = UnchangedTensors::sums_of(entries, [&](const std::string& key) {
+    return automatic ? !plan.never_frozen.contains(key) : plan.marked.contains(key);
   });
+  for (auto& [key, sum] : sums) sum.is_marked = plan.marked.contains(key);
   return sums;
 }
 

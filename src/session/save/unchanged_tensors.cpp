@@ -34,11 +34,13 @@ void add(std::uint64_t& hash, const Dims& dims) {
 
 }  // namespace
 
-UnchangedTensors::Sums UnchangedTensors::sums_of(const EntryList& entries) {
+UnchangedTensors::Sums UnchangedTensors::sums_of(
+    const EntryList& entries, const std::function<bool(const std::string&)>& watches) {
   Sums sums;
   auto each = entries.each();
   for (const auto& entry : each) {
     if (entry.dtype == DType::string) continue;  // always written: a plan could not freeze it
+    if (!watches(entry.key)) continue;
     auto& sum = sums[entry.key];
     sum.form = 0;  // all entries of a key have the same
     add(sum.form, static_cast<std::int64_t>(entry.dtype));

@@ -2,6 +2,7 @@
 /// Finds the tensors that have not changed for some saves (FrozenOptions::automatic), and those of
 /// the options that change all the same.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 
@@ -23,7 +24,8 @@ class UnchangedTensors {
     bool is_marked = false;  ///< the options freeze it
   };
   using Sums = std::unordered_map<std::string, Sum>;  ///< by key
-  static Sums sums_of(const EntryList&);
+  /// Of the tensors of which `watches` is true.
+  static Sums sums_of(const EntryList&, const std::function<bool(const std::string&)>& watches);
 
   /// A save was committed. Its plan may be another one than before: a state that grows has one for
   /// each save. Where a rank has written other boxes of a tensor, sums cannot be compared, and it

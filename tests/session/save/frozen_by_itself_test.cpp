@@ -110,7 +110,6 @@ TEST_P(FrozenByItself, AfterThreeSavesThatLeftItAsItWas) {
   expect_last(manager, rows);
 }
 
-// Those that are frozen already are not written anew when another one follows.
 // A file that tensors share would be written anew for one that changes with each save.
 TEST_P(FrozenByItself, AMarkedOneThatGoesOnChangingIsThawed) {
   options_.frozen.automatic = false;
@@ -143,6 +142,7 @@ TEST_P(FrozenByItself, AMarkedOneThatGoesOnChangingIsThawed) {
   EXPECT_THAT(written, ElementsAre(1, 2, 1));
 }
 
+// Those that are frozen already are not written anew when another one follows.
 TEST_P(FrozenByItself, LaterOnesGetAFileOfTheirOwn) {
   const auto group = serial_group();
   CheckpointManager manager(group, "/run", options_);

@@ -60,12 +60,13 @@ void BundleSave::lay_out(const Job& job, const RefreshedState& state, Covered&& 
   constexpr int not_frozen = -1, frozen_by_options = 0;
   std::map<int, std::vector<Task>> frozen;  // by batch; 0: by the options
   if (freezes(job)) {
+    for (const auto& task : covered.tasks) {
+      const auto& [key, tensor] = state.tensors()[task.tensor];
+      if (is_frozen(job, key, tensor)) plan.marked.insert(key);
+    }
     const auto batch_of = [&](const Task& task) {
       const auto& [key, tensor] = state.tensors()[task.tensor];
-      if (is_frozen(job, key, tensor)) {
-        plan.marked.insert(key);
-        if (!plan.unchanged->is_thawed(key)) return frozen_by_options;
-      }
+      if (plan.marked.contains(key) && !plan.unchanged->is_thawed(key)) return frozen_by_options;
       const int batch = tensor.strings ? 0 : plan.unchanged->batch_of(key);
       return batch > 0 ? batch : not_frozen;
     };
