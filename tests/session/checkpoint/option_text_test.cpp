@@ -212,6 +212,13 @@ TEST(OptionText, WordsOfFacesLeadToOptions) {
   }
 }
 
+TEST(OptionText, AGroupIsAnsweredWithItsOptions) {
+  ManagerOptions options;
+  test::expect_error(Code::invalid_argument,
+                     test::Says("It is a group: frozen.keys, frozen.automatic"),
+                     [&] { set_option(options, "frozen", "automatic"); });
+}
+
 // Collects the words of options whose values have names.
 struct Words {
   std::map<std::string, std::string>& found;
