@@ -38,6 +38,9 @@ slurm_packages=(slurmctld slurmd slurm-client munge)
 power_packages=(libfuse3-dev pkg-config xfsprogs btrfs-progs)
 shared_packages=(libfuse3-dev pkg-config sshfs openssh-client openssh-server glusterfs-server glusterfs-client
   ceph-mon ceph-osd ceph-mds ceph-mgr ceph-common ceph-fuse iproute2)
+# Virtual machines with NFS of Linux, for lab/campaigns/shared.
+machine_packages=(qemu-system-x86 linux-image-amd64 busybox-static cpio kmod nfs-kernel-server nfs-common rpcbind
+  openssh-client openssh-server iproute2)
 mutant_packages=(python3-clang)
 
 has_program() { command -v "$1" >/dev/null 2>&1; }

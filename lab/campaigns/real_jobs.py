@@ -99,6 +99,12 @@ def preloading(library):
     return ["env", f"LD_PRELOAD={library}{':' + others if others else ''}"]
 
 
+# Of jobs on few processors, started by root.
+SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
 class Job:
     """campaign_real in HOME/run."""
 
@@ -114,11 +120,7 @@ class Job:
         with self.log.open("w") as out:
             self.process = subprocess.Popen(
                 command + words, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
-                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1",
-                         OMPI_MCA_rmaps_base_oversubscribe="1",
-                         OMPI_MCA_hwloc_base_binding_policy="none",
-                         OMPI_MCA_btl_vader_single_copy_mechanism="none", **dict(environment)))
+                env={**os.environ, **SETTINGS, **dict(environment)})
 
     def text(self):
         return self.log.read_text(errors="replace")

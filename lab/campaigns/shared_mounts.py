@@ -12,8 +12,14 @@ import uuid
 from pathlib import Path
 
 import ceph_cluster
+import real_jobs
 
 ADDRESS = "10.7.7.7"  # gluster refuses those of 127/8
+# mpirun starts this in place of a rank.
+ON_ITS_NODE = """#!/bin/sh
+node=$FAR; [ "$OMPI_COMM_WORLD_RANK" -ge "$NEAR_RANKS" ] || node=$NEAR
+exec nsenter --target "$node" --mount --uts -- {program} "$@"
+"""
 NODE = r"""
 hostname "$1"; mount --bind "$2" /proc/sys/kernel/random/boot_id
 echo ready; exec sleep infinity
@@ -207,8 +213,10 @@ KINDS = {"nfs-like": NfsLike, "sshfs": Sshfs, "gluster": Gluster, "ceph": Ceph}
 
 class Shared:
     """While it is entered, there are two nodes that share a tree."""
+    patience = 1
 
     def __init__(self, arguments, kind):
+        self.strikes_off = ("server", "full") if kind == "ceph" else ("server",)
         self.kind, self.place = kind, arguments.place / kind
         self.arguments, self.nodes, self.server, self.here = arguments, [], None, []
         self.disk, self.tree = self.place / "disk", self.place / "tree"
@@ -224,6 +232,9 @@ class Shared:
             sh("mkfs.ext4", "-q", self.place / "image")
             sh("mount", "-o", "loop", self.place / "image", self.disk)
             self.backing.mkdir()
+            program = self.arguments.bin / "campaign_real"
+            (self.place / "campaign_real").write_text(ON_ITS_NODE.format(program=program))
+            (self.place / "campaign_real").chmod(0o755)
             self.server = KINDS[self.kind](self.arguments, self.place, self.backing)
             self.nodes = [Node(self.place, name, self.tree) for name in ("a", "b")]
             for node in self.nodes:
@@ -234,6 +245,63 @@ class Shared:
             self.__exit__()
             raise
         return self
+
+    def start(self, mark, near, far, here, _):
+        """Words before mpirun, variables, and the folder of the program of a job; its first ranks `here` are on the
+        node `near`."""
+        name, value = mark.split("=")
+        return [], {name: value, "NEAR": str(near.process.pid), "FAR": str(far.process.pid), "NEAR_RANKS": str(here),
+                    "OMPI_MCA_oob_tcp_if_include": "lo"}, self.place
+
+    def second(self):
+        """Words that run a command on the second node, from the first."""
+        return self.nodes[1].words()
+
+    def marked(self, mark):
+        """Ranks with that word in the environment."""
+        found, program = [], os.fsencode(self.arguments.bin / "campaign_real")
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if ((process / "cmdline").read_bytes().split(b"\0")[0] == program
+                        and f"{mark}\0" in (process / "environ").read_text(errors="replace")):
+                    found.append(int(process.name))
+            except OSError:
+                pass
+        return found
+
+    @staticmethod
+    def signal(process, number):
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            pass
+
+    @staticmethod
+    def kill_launcher(job):
+        job.process.kill()
+
+    @staticmethod
+    def lose(node):
+        node.lose()
+
+    def restore(self, node):
+        node.mount(self.server.words)
+
+    def fill(self, less):
+        """All of the servers' disk but some bytes."""
+        filler = self.disk / "filler"
+        with filler.open("wb") as file:
+            found = os.statvfs(filler)
+            os.posix_fallocate(file.fileno(), 0, max(1, found.f_bavail * found.f_frsize - less))
+
+    def free(self):
+        (self.disk / "filler").unlink()
+
+    def left_over(self, run):
+        return real_jobs.left_over(self.backing / run)
+
+    def keep(self, _, target):
+        shutil.copytree(self.backing, target, symlinks=True)
 
     def mount_here(self, name):
         """One more mount, in the campaign's own namespace; returns its folder."""
