@@ -89,6 +89,7 @@ std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_by
       return read_file(*files.open_read(path), path, limit_bytes);
     } catch (const Error& error) {  // another node may replace a file at any time
       if (!is_stale(error) || i == most) throw;
+      files.status(path);  // asks for the name anew: see open_read()
     }
 }
 

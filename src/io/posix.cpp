@@ -17,6 +17,7 @@
 #include "io/posix_directory.hpp"
 #include "io/posix_status.hpp"
 #include "io/read_ahead.hpp"
+#include "io/shared_pages.hpp"
 #include "io/system_error.hpp"
 
 namespace cairn::io {
@@ -144,6 +145,7 @@ class PosixFile : public File {
       sync_error_ = errno;
     }
     if (sync_error_ != 0) throw system_error(sync_error_, "sync", path_);
+    pages_.end_write(descriptor_.get());
   }
 
   void close() override {
@@ -161,6 +163,7 @@ class PosixFile : public File {
 
   void write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
     require_open("write");
+    pages_.begin_write(descriptor_.get());
     // Writes in a row tell that much is written in order, for which a stream pays.
     if (offset != row_end_) row_begin_ = offset;
     row_end_ = offset + static_cast<std::int64_t>(bytes.size());
@@ -203,6 +206,7 @@ class PosixFile : public File {
   std::int64_t row_begin_ = 0, row_end_ = 0;  // written in a row, not yet handed to the disk
   std::int64_t expected_ = 0;
   DirectIo mode_ = DirectIo::off;
+  SharedPages pages_;
   std::unique_ptr<DirectStream> stream_;  // destroyed before the descriptor
 };
 
@@ -331,7 +335,12 @@ class PosixFileSystem : public FileSystem {
     const int found = looked_up([&] {
       const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
       descriptor.emplace(number);
-      return number < 0 ? number : ::fstat(number, &status);
+      if (number < 0 || ::fstat(number, &status) == 0) return std::min(number, 0);
+      // NFS opens what it remembers of a name, for a minute; only a look at the name asks anew.
+      const int error = errno;
+      if (error == ESTALE) ::stat(path.c_str(), &status);
+      errno = error;
+      return -1;
     });
     const bool is_open = descriptor->get() >= 0;
     // Links that lead to each other, a socket.

@@ -49,6 +49,27 @@ std::string some_bytes(std::size_t count) {
   return bytes;
 }
 
+Result pages(const Place& place) {
+  for (const bool other_is_last : {true, false}) {
+    const std::string name = other_is_last ? "pages" : "pages-too";
+    put(place, name, "");
+    if (const auto answer = place.other.run("share " + name); answer != "open") return bad(answer);
+    const auto file = place.files()->open_write(place.at(name));
+    if (other_is_last) write_stripes(*file, false);
+    if (const auto answer = place.other.run("stripes " + name); answer != "written") {
+      return bad(answer);
+    }
+    if (!other_is_last) write_stripes(*file, false);
+    file->close();
+    if (read(place, name) != striped_bytes() ||
+        place.other.run("sum " + name) != sum(striped_bytes())) {
+      return bad(cat("bytes are lost that ", other_is_last ? "this" : "the other",
+                     " process wrote before"));
+    }
+  }
+  return good("the bytes of both stay");
+}
+
 Result direct(const Place& place) {
   // Begins on a page, and ends within one.
   const auto bytes = some_bytes(2 * mebibyte + 100);

@@ -35,6 +35,7 @@ Result open_file(const Place&);
 Result links(const Place&);
 Result locks(const Place&);
 Result end_of_lock(const Place&);  ///< ends the second process
+Result pages(const Place&);
 Result direct(const Place&);
 Result sparse(const Place&);
 Result space(const Place&);

@@ -47,6 +47,7 @@ constexpr Requirement requirements[]{
      "Pin checkpoints that others read: a reader of one that is removed gets an error."},
     {"hard links", attempts::links, true, Fitness::option, "Freeze no tensors."},
     {"locks", attempts::locks, true, Fitness::unfit, keep_none},
+    {"pages that two processes write parts of", attempts::pages, true, Fitness::unfit, keep_none},
     {"direct I/O", attempts::direct, true, Fitness::option,
      "Set write.direct_io = off and restore.direct_io = off."},
     {"holes are zeros", attempts::sparse, true, Fitness::unfit, keep_none},

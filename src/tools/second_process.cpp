@@ -75,6 +75,22 @@ std::string watched_text(const std::string& line) {
   return text;
 }
 
+std::string striped_bytes() {
+  std::string bytes(13000, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 251 + 1);
+  return bytes;
+}
+
+void write_stripes(io::File& file, bool odd) {
+  constexpr std::size_t stripe = 1000;
+  const auto bytes = striped_bytes();
+  for (std::size_t at = odd ? stripe : 0; at < bytes.size(); at += 2 * stripe) {
+    file.write_at(static_cast<std::int64_t>(at),
+                  std::as_bytes(std::span(bytes).subspan(at, stripe)));
+  }
+  file.sync();
+}
+
 std::string Errands::who() { return cat(boot_identity(), ' ', host_name()); }
 
 std::string Errands::run(const std::string& errand) {
@@ -158,6 +174,17 @@ std::string Errands::run_verb(const std::string& verb, const std::string& name,
        [&]() -> std::string {
          held_.reset();
          return "closed";
+       }},
+      {"share",
+       [&]() -> std::string {
+         shared_ = files->open_write(path);
+         return "open";
+       }},
+      {"stripes",
+       [&]() -> std::string {
+         write_stripes(*shared_, true);
+         shared_->close();
+         return "written";
        }},
       {"watch",
        [&]() -> std::string {

@@ -39,19 +39,26 @@ class Errands {
   /// put: writes a new file. overwrite: writes over an existing one. lock: "taken", "busy" or
   /// "unsupported". names: the number of its hard links. hold: opens the file; held: what is read
   /// from it then; drop: closes it. watch: reads the file over and over until it has the text;
-  /// watched: waits for that, and tells how often it was "missing", "torn" or "whole".
+  /// watched: waits for that, and tells how often it was "missing", "torn" or "whole". share: opens
+  /// an existing file; stripes: writes every second stripe of it, syncs and closes it.
   std::string run(const std::string& errand);
 
  private:
   std::string run_verb(const std::string& verb, const std::string& name, const std::string& text);
 
   Address directory_;
-  std::unique_ptr<io::File> held_;
+  std::unique_ptr<io::File> held_, shared_;
   std::map<std::string, std::unique_ptr<io::Lock>> locks_;
   std::future<std::string> watch_;
 };
 
 /// A text of many equal lines, of which a part or a mixture can be told from a whole one.
 std::string watched_text(const std::string& line);
+
+/// Bytes of some pages, of which two processes write a stripe each in turns: every page has
+/// several.
+std::string striped_bytes();
+/// The second process writes the odd stripes.
+void write_stripes(io::File&, bool odd);
 
 }  // namespace cairn

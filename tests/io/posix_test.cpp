@@ -112,6 +112,66 @@ TEST(Posix, ANameThatLedToAFileThatIsGoneIsLookedUpAgain) {
   test::set_stale_looks(0);
 }
 
+// As on NFS, which opens what it remembers of a name, and says only of the open file that it is
+// gone.
+TEST(Posix, ANameThatOpensAFileThatIsGoneIsAskedForAnew) {
+  const test::TemporaryDirectory directory;
+  const auto files = posix_file_system();
+  const auto path = directory.path() / "x";
+  write_file(*files, path, "bytes");
+  test::remember_gone_files();
+  EXPECT_EQ(read_file(*files, path, 100), "bytes");
+  struct FailingReads : FileSystemWrapper {
+    FailingReads() : FileSystemWrapper(posix_file_system()) {}
+    std::unique_ptr<File> open_read(const Path& of) override {
+      if (!asked) throw system_error(ESTALE, "read", of);
+      return FileSystemWrapper::open_read(of);
+    }
+    std::optional<Status> status(const Path& of) override {
+      asked = true;
+      return FileSystemWrapper::status(of);
+    }
+    bool asked = false;
+  } reads;
+  EXPECT_EQ(read_file(reads, path, 100), "bytes");
+}
+
+// The first lock that keeps another writer of the whole file out, and flags of its open files.
+struct flock lock_of(const Path& path) {
+  const int other = ::open(path.c_str(), O_RDWR);
+  struct flock found = {};
+  found.l_type = F_WRLCK;
+  EXPECT_EQ(::fcntl(other, F_OFD_GETLK, &found), 0);
+  ::close(other);
+  return found;
+}
+
+// Where a program locks a part of a file, NFS writes no more than the program did.
+TEST(Posix, FilesOnNfsAreLockedInPartWhileTheyAreWritten) {
+  const test::TemporaryDirectory directory;
+  const auto files = posix_file_system();
+  const auto path = directory.path() / "x";
+  const auto bytes = std::as_bytes(std::span("bytes", 5));
+  const auto elsewhere = files->create(path);
+  elsewhere->write_at(0, bytes);
+  EXPECT_EQ(lock_of(path).l_type, F_UNLCK);
+  test::set_nfs(true);
+  const auto first = files->open_write(path), second = files->open_write(path);
+  EXPECT_EQ(lock_of(path).l_type, F_UNLCK);
+  for (int times = 0; times < 2; ++times) {
+    for (const auto* file : {&first, &second}) (*file)->write_at(0, bytes);
+    for (const auto* file : {&first, &second}) {
+      const auto lock = lock_of(path);
+      EXPECT_EQ(lock.l_type, F_RDLCK);  // many may hold it
+      EXPECT_EQ(lock.l_start, off_t{1} << 62);
+      EXPECT_EQ(lock.l_len, 1);
+      (*file)->sync();
+    }
+    EXPECT_EQ(lock_of(path).l_type, F_UNLCK);  // MPI-IO may want to lock the whole file
+  }
+  test::set_nfs(false);
+}
+
 // As on sshfs, when another host has made the file since this one looked.
 TEST(Posix, AFileThatIsThereIsNotCalledForbidden) {
   const test::TemporaryDirectory directory;

@@ -265,6 +265,24 @@ struct DirectLosesBytes : Wrapped {
   }
 };
 
+// A write begins at its page's beginning, with zeros where the file ended when it was opened.
+struct WholePages : Wrapped {
+  struct Bad : Forwarded {
+    explicit Bad(std::unique_ptr<io::File> file)
+        : Forwarded(std::move(file)), end_(Forwarded::size()) {}
+    void write_at(std::int64_t at, std::span<const std::byte> bytes) override {
+      const auto begin = std::max(at / 4096 * 4096, end_);
+      if (begin < at) Forwarded::write_at(begin, std::vector<std::byte>(at - begin));
+      Forwarded::write_at(at, bytes);
+      end_ = at + static_cast<std::int64_t>(bytes.size());
+    }
+    std::int64_t end_;
+  };
+  std::unique_ptr<io::File> open_write(const io::Path& path) override {
+    return std::make_unique<Bad>(Wrapped::open_write(path));
+  }
+};
+
 // A clone is the original.
 struct ClonesAreLinks : Wrapped {
   std::unique_ptr<io::File> create_clone(const io::Path& from, const io::Path& to) override {
@@ -322,12 +340,12 @@ class RightFileSystem : public testing::TestWithParam<const char*> {};
 TEST_P(RightFileSystem, MayHaveCheckpoints) {
   if (!std::filesystem::is_directory(GetParam())) GTEST_SKIP() << "no " << GetParam();
   const auto trials = try_in(GetParam(), io::posix_file_system());
-  EXPECT_EQ(trials.size(), 19u);
+  EXPECT_EQ(trials.size(), 20u);
   for (const auto& one : trials) {
     EXPECT_LE(one.fitness, Fitness::without) << one.what << ": " << one.found;
     EXPECT_EQ(one.way_out.empty(), one.fitness == Fitness::good) << one.what;
   }
-  for (const auto* what : {"a rename", "locks", "hard links", "fsync", "close-to-open", "holes"}) {
+  for (const auto* what : {"a rename", "locks", "pages", "fsync", "close-to-open", "holes"}) {
     EXPECT_EQ(of(trials, what)->fitness, Fitness::good) << what << of(trials, what)->found;
   }
   EXPECT_LE(worst_of(trials), Fitness::without);
@@ -391,6 +409,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"name_gone", made<NameGone>, "an open file", Fitness::without, "Stale", "Pin"},
         Fault{"holes", made<HolesDiffer>, "holes", Fitness::unfit, "a hole has other bytes", none},
         Fault{"punch", made<PunchKeeps>, "space", Fitness::unfit, "giving back", none},
+        Fault{"pages", made<WholePages>, "pages", Fitness::unfit, "bytes are lost", none},
         Fault{"direct", made<DirectLosesBytes>, "direct I/O", Fitness::option, "other bytes",
               "write.direct_io = off"},
         Fault{"clones", made<ClonesAreLinks>, "blocks", Fitness::option, "changed the original",
