@@ -1,10 +1,7 @@
 #include "store/commit/names.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <span>
@@ -172,35 +169,6 @@ void check_checkpoint_name(std::string_view name) {
     if (is_control(c)) refuse("it contains a control character");
   }
 }
-
-Uuid random_uuid() {
-  Uuid uuid;
-  if (::getentropy(&uuid, sizeof uuid) != 0) {
-    throw Error(Code::io, "cannot get random bytes", std::generic_category().message(errno));
-  }
-  return uuid;
-}
-
-std::string uuid_text(const Uuid& uuid) {
-  std::string text;
-  for (const auto half : {uuid.high, uuid.low}) {
-    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[half >> shift & 15];
-  }
-  return text;
-}
-
-Uuid parse_uuid(std::string_view text) {
-  require(is_uuid(text), "a uuid");
-  Uuid uuid;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    auto& half = i < uuid_digits / 2 ? uuid.high : uuid.low;
-    const auto digit = text[i];
-    half = half << 4 | static_cast<std::uint64_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-  }
-  return uuid;
-}
-
-std::string new_uuid() { return uuid_text(random_uuid()); }
 
 bool is_state_temporary(std::string_view entry, const Naming& naming) {
   const auto name = state_temporary_name(naming);
@@ -383,7 +351,32 @@ std::optional<std::string> parse_aside_name(std::string_view entry, const Naming
   return std::string(entry);
 }
 
+namespace {
+
+// Open MPI keeps the shared pointer of a file in FILE-JOB-PROCESS.lock beside it, if the ranks are
+// on several nodes. Returns the file's name.
+std::optional<std::string_view> file_of_pointer(std::string_view entry) {
+  constexpr std::string_view ending = ".lock";
+  if (!entry.ends_with(ending)) return std::nullopt;
+  entry.remove_suffix(ending.size());
+  for (int numbers = 0; numbers < 2; ++numbers) {
+    const auto dash = entry.rfind('-');
+    if (dash == entry.npos || !whole_number(entry.substr(dash + 1))) return std::nullopt;
+    entry = entry.substr(0, dash);
+  }
+  return entry;
+}
+
+}  // namespace
+
 ParsedName parse_temp_name(std::string_view entry) {
+  if (const auto file = file_of_pointer(entry)) {
+    auto parsed = parse_temp_name(*file);
+    if (parsed.kind != Kind::part && parsed.kind != Kind::hdf5_part) return {};
+    auto pointer = of_kind(Kind::file_pointer);
+    pointer.uuid = parsed.uuid;
+    return pointer;
+  }
   static constexpr FixedName fixed[]{{prepared_index_name, Kind::prepared_index},
                                      {old_index_name, Kind::old_index},
                                      {hdf5_part_name, Kind::hdf5_part},

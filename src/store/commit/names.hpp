@@ -193,6 +193,7 @@ struct ParsedName {
     old_index,
     saver_file,
     hdf5_part,
+    file_pointer,  // beside a file that MPI-IO writes
     retired_index,
     // in the private directory
     lock,

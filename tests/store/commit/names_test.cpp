@@ -97,6 +97,24 @@ TEST(Names, ParseFixedOnes) {
             expected(Kind::owner_temporary, -1, -1, -1, uuid));
 }
 
+TEST(Names, OfTheSharedPointersThatMpiLeavesBesideItsFiles) {
+  const std::string uuid = "0123456789abcdef0123456789abcdef";
+  const auto pointer_of = [](const std::string& file) {
+    return parse_temp_name(file + "-2156986369-471.lock");
+  };
+  EXPECT_EQ(pointer_of("part.h5"), expected(Kind::file_pointer));
+  EXPECT_EQ(pointer_of(part_name(1, 2)), expected(Kind::file_pointer));
+  EXPECT_EQ(pointer_of(staged_name(uuid, part_name(1, 2))),
+            expected(Kind::file_pointer, -1, -1, -1, uuid));
+  for (const char* other : {"other", "index", ""}) {
+    EXPECT_EQ(pointer_of(other), expected(Kind::foreign)) << other;
+  }
+  for (const char* other : {"part.h5.lock", "part.h5-1.lock", "part.h5-1-a.lock", "-1-2.lock",
+                            "part.h5-1-2.lock-1-2.lock"}) {
+    EXPECT_EQ(parse_temp_name(other), expected(Kind::foreign)) << other;
+  }
+}
+
 TEST(Names, OfWhatAnOwnerSavesFrom) {
   const auto staging = staging_directory_name("a", uuid);
   EXPECT_EQ(staging, "a-9223372036854775807_temp_" + uuid);
