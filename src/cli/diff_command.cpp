@@ -216,6 +216,7 @@ OpenCheckpoint only(const OpenCheckpoint& checkpoint, const std::string& key) {
 
 void compare_and_print(Tool& tool, const DiffArguments& options, const Address& prefix_a,
                        const Address& prefix_b) {
+  const Still still_a(tool.at(options.a), prefix_a), still_b(tool.at(options.b), prefix_b);
   auto a = open_checkpoint(prefix_a, Graph::read);
   auto b = open_checkpoint(prefix_b);
   if (!options.key.empty()) {
@@ -231,8 +232,8 @@ void compare_and_print(Tool& tool, const DiffArguments& options, const Address& 
   ProgressBar bar("compare");
   const auto found = compare(a, b, options.tolerance, bar.callback());
   if (found.cannot_tell()) {
-    require_still(tool.at(options.a), prefix_a);
-    require_still(tool.at(options.b), prefix_b);
+    still_a.require();
+    still_b.require();
   }
   tool.exit_code = found.cannot_tell() ? 2 : found.same() ? 0 : 1;
   if (options.json) {

@@ -116,7 +116,8 @@ Row look_at(const Address& directory, const std::string& prefix, const std::stri
   return row;
 }
 
-std::vector<Row> collect(const Address& directory, const std::string& only) {
+// `any_gone`: a step was removed while its sizes were looked at.
+std::vector<Row> collect_once(const Address& directory, const std::string& only, bool& any_gone) {
   std::string newest;
   if (const auto state = commit::read_state_file(directory)) {
     newest = io::Path(state->model_checkpoint_path).filename().string();
@@ -148,9 +149,21 @@ std::vector<Row> collect(const Address& directory, const std::string& only) {
     // meanwhile is left out.
     const auto data = data_files(directory.list(), name);
     for (auto row = rows.begin() + before; row != rows.end();) {
-      const bool is_there = add_sizes(directory, *row, data);
-      row = is_there || !row->entry.damage.empty() ? row + 1 : rows.erase(row);
+      const bool stays = add_sizes(directory, *row, data) || !row->entry.damage.empty();
+      any_gone |= !stays;
+      row = stays ? row + 1 : rows.erase(row);
     }
+  }
+  return rows;
+}
+
+// Where a job removes a step, there is a newer one; it may even have removed all that were listed.
+std::vector<Row> collect(const Address& directory, const std::string& only) {
+  std::vector<Row> rows;
+  bool any_gone = true;
+  for (int looks = 64; any_gone && looks > 0; --looks) {
+    any_gone = false;
+    rows = collect_once(directory, only, any_gone);
   }
   return rows;
 }

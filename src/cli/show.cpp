@@ -407,8 +407,9 @@ void add_show(Tool& tool) {
     const auto target = tool.at(options->target);
     if (values->count() > 0) {
       const auto damaged = with_checkpoint(target, [&](const Address& prefix) {
+        const Still still(target, prefix);
         const auto checkpoint = open_checkpoint(prefix, Graph::read);
-        return print_values(target, checkpoint, options->values, options->json);
+        return print_values(still, checkpoint, options->values, options->json);
       });
       if (damaged) tool.exit_code = 1;
       return;

@@ -33,14 +33,6 @@ OpenCheckpoint open_named(const Address& given) {
       given, [](const Address& prefix) { return open_checkpoint(prefix, Graph::read); });
 }
 
-void require_still(const Address& given, const Address& prefix) {
-  if (!names_another(given, prefix)) return;
-  throw Error(
-      Code::not_found, cat("the checkpoint ", prefix.string(), " was removed while it was read"),
-      "the job that saves there has let it go", "Try again, or give the PREFIX of one that stays.")
-      .at(prefix.string());
-}
-
 Address require_parent(const Address& given) {
   auto path = given.at(io::local_path(given.path()));
   const auto parent = path.directory();

@@ -16,27 +16,27 @@ namespace cairn::cli {
 /// not_found.
 const StoredTensor& require_tensor(const CheckpointContents&, const std::string& key);
 
-/// Calls `use` with the checkpoint that `given` names and returns its result. If `given` is a
-/// directory and its job has removed that checkpoint meanwhile, calls it again with the newest one.
+/// Calls `use` with the checkpoint that `given` names and returns its result. If a job has removed
+/// or replaced that checkpoint meanwhile, calls it again with the one that `given` names then.
 template <class Use>
 auto with_checkpoint(const Address& given, Use use) {
   constexpr int most_looks = 8;
   for (int looks = 1;; ++looks) {
     const auto prefix = resolve_checkpoint(given.view());
+    const Still still(given, prefix);
     try {
       return use(prefix);
     } catch (const Error& error) {
-      const bool may_be_gone = error.code() == Code::not_found || error.code() == Code::data_loss;
-      if (!may_be_gone || looks == most_looks || !names_another(given, prefix)) throw;
+      const auto code = error.code();
+      const bool may_be_gone =
+          code == Code::not_found || code == Code::data_loss || code == Code::io;
+      if (!may_be_gone || looks == most_looks || still.is_the_one()) throw;
     }
   }
 }
 
 /// Opens the checkpoint in this way.
 OpenCheckpoint open_named(const Address& given);
-
-/// For `use` above: throws not_found if the checkpoint that could not be read has been removed.
-void require_still(const Address& given, const Address& prefix);
 
 /// The prefix of a checkpoint that will be made. Throws not_found if its directory is missing,
 /// since a mistyped one would be made silently.

@@ -150,12 +150,12 @@ void print_one(const Measured& one, const Histogram& found) {
 
 }  // namespace
 
-bool print_values(const Address& given, const OpenCheckpoint& checkpoint, const std::string& key,
+bool print_values(const Still& still, const OpenCheckpoint& checkpoint, const std::string& key,
                   bool json) {
   if (!key.empty()) {
     const auto& tensor = require_tensor(*checkpoint, key);
     const auto one = measure(checkpoint, tensor);
-    if (one.damaged) require_still(given, checkpoint.prefix());
+    if (one.damaged) still.require();
     Histogram found;
     if (one.values && one.values->finite > 0) {
       ProgressBar bar(cat("count ", shown_key(tensor.key)));
@@ -185,7 +185,7 @@ bool print_values(const Address& given, const OpenCheckpoint& checkpoint, const 
       rows.push_back(row_of(one));
     }
   }
-  if (damaged) require_still(given, checkpoint.prefix());
+  if (damaged) still.require();
   if (json) {
     print_json({{"prefix", checkpoint->prefix}, {"tensors", list}});
   } else {

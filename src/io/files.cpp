@@ -83,14 +83,20 @@ bool try_remove(FileSystem& files, const Path& path) {
   return true;
 }
 
-std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
+void with_open(FileSystem& files, const Path& path, const std::function<void(File&)>& use) {
   constexpr int most = 20;
   for (int i = 1;; ++i) try {
-      return read_file(*files.open_read(path), path, limit_bytes);
-    } catch (const Error& error) {  // another node may replace a file at any time
-      if (!is_stale(error) || i == most) throw;
+      return use(*files.open_read(path));
+    } catch (const StaleFile&) {  // another node may replace a file at any time
+      if (i == most) throw;
       files.status(path);  // asks for the name anew: see open_read()
     }
+}
+
+std::string read_file(FileSystem& files, const Path& path, std::int64_t limit_bytes) {
+  std::string bytes;
+  with_open(files, path, [&](File& file) { bytes = read_file(file, path, limit_bytes); });
+  return bytes;
 }
 
 std::string read_file(File& file, const Path& path, std::int64_t limit_bytes) {

@@ -34,7 +34,7 @@ Descriptor open_or_throw(const Path& path, int flags, const char* action) {
 
 struct stat status_of(const Descriptor& descriptor, const Path& path) {
   struct stat status;
-  if (::fstat(descriptor.get(), &status) != 0) throw system_error(errno, "examine", path);
+  if (::fstat(descriptor.get(), &status) != 0) throw_read_error(errno, "examine", path);
   return status;
 }
 
@@ -63,7 +63,7 @@ class PosixFile : public File {
       const auto done =
           retried([&] { return ::pread(descriptor_.get(), bytes.data(), count, off_t{offset}); });
       if (done < 0) {
-        throw system_error(errno, cat("read ", count, " bytes at offset ", offset), path_);
+        throw_read_error(errno, cat("read ", count, " bytes at offset ", offset), path_);
       }
       if (done == 0) throw file_ends(offset, bytes.size(), path_);
       offset += done;
@@ -345,7 +345,7 @@ class PosixFileSystem : public FileSystem {
     const bool is_open = descriptor->get() >= 0;
     // Links that lead to each other, a socket.
     if (!is_open && (errno == ELOOP || errno == ENXIO)) throw no_regular_file(path);
-    if (found != 0) throw system_error(errno, is_open ? "examine" : "open file", path);
+    if (found != 0) throw_read_error(errno, is_open ? "examine" : "open file", path);
     if (!S_ISREG(status.st_mode)) throw no_regular_file(path);
     return std::make_unique<PosixFile>(std::move(*descriptor), path);
   }

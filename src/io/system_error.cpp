@@ -88,8 +88,10 @@ Error rename_error(int number, const Path& from, const Path& to) {
       .at(error.path());
 }
 
-bool is_stale(const Error& error) {
-  return error.reason() == std::generic_category().message(ESTALE);
+void throw_read_error(int number, const std::string& action, const Path& path) {
+  auto error = system_error(number, action, path);
+  if (number == ESTALE) throw StaleFile(std::move(error));
+  throw Error(std::move(error));
 }
 
 Error no_regular_file(const Path& path) {

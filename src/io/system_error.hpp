@@ -3,6 +3,7 @@
 /// double in memory.
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "cairn/error.hpp"
 #include "io/file_system.hpp"
@@ -16,8 +17,13 @@ Error system_error(int number, const std::string& action, const Path& path);
 /// text names the option that does without.
 Error rename_error(int number, const Path& from, const Path& to);
 
-/// ESTALE: another node has removed or replaced the file, which was open.
-bool is_stale(const Error&);
+/// ESTALE: another node has removed or replaced the file, or it is mounted anew.
+class StaleFile : public Error {
+ public:
+  explicit StaleFile(Error error) : Error(std::move(error)) {}
+};
+/// Throws system_error() for a file that is read, a StaleFile where it is one.
+[[noreturn]] void throw_read_error(int number, const std::string& action, const Path& path);
 
 /// data_loss: something in the place of a file (a pipe, a directory) has no bytes, and never will,
 /// so it is passed over like a damaged file. A file that cannot be read at present is io instead:

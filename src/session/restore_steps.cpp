@@ -94,6 +94,7 @@ RestoreReport Restorer::restore_step(std::int64_t step, State& state, const Rest
     const auto seen = viewed(job);
     const auto known = store.history().only_format_of(step);  // rank 0 has the catalog
     index.emplace(share_index(seen, job.prefix(step), format, known));
+    require_metadata(step, index->contents());
     report = restore_state(seen, *index, state, options,
                            {.touched = &touched, .may_be_older = may_be_older});
   };
@@ -139,15 +140,6 @@ std::optional<Format> Restorer::twin_of(std::int64_t step) {
 
 void Restorer::remember_damage(std::int64_t step, const Error& error) {
   if (job.root()) store.remember_damage(step, error);
-}
-
-// Whether the owner has replaced or removed, in the meantime, the checkpoint that this reader could
-// not restore.
-bool Restorer::changed_meanwhile(std::int64_t step) {
-  if (!job.options.read_only) return false;
-  const auto message = from_root(
-      *job.group, [&]() -> std::string { return store.changed_meanwhile(step) ? "changed" : ""; });
-  return !message.empty();
 }
 
 // If a restore failed because a rule had removed a tensor of the step, returns an error that says
@@ -400,7 +392,7 @@ std::optional<RestoreReport> Restorer::restore_newest(State& state, const Restor
       check_owner();
       failed.keys.merge(touched.keys);
       failed.savers.merge(touched.savers);
-      if (looks-- > 0 && changed_meanwhile(step)) {
+      if (looks-- > 0 && look_for_change(step) != Store::Change::none) {
         choices = choose();
         // The loop goes on with the first of the new choices.
         i = static_cast<std::size_t>(-1);
@@ -460,13 +452,14 @@ RestoreReport Restorer::restore(std::int64_t step, State& state, const RestoreOp
       report = restore_step(step, state, options, touched, false);
     } catch (const Error& error) {
       if (const auto went = thinned(step, error)) throw Error(*went);
-      if (error.code() == Code::not_found) look_again();
-      if (is_damage(error)) check_owner();
-      if (!is_damage(error) || error.code() == Code::not_found) throw;
-      // A step that its owner has just replaced is read again. A step that was removed is not
-      // damaged.
-      if (looks == 0 || !changed_meanwhile(step)) {
-        remember_damage(step, error);
+      if (error.code() == Code::not_found && !job.options.read_only) look_again();
+      if (!is_damage(error)) throw;
+      check_owner();
+      const auto change = look_for_change(step);
+      if (change == Store::Change::gone) throw Error(removed_meanwhile(step, error));
+      // A step that its owner has just replaced is read again.
+      if (looks == 0 || change == Store::Change::none) {
+        if (error.code() != Code::not_found) remember_damage(step, error);
         throw;
       }
       failed.keys.merge(std::exchange(touched.keys, {}));

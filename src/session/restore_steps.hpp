@@ -41,11 +41,13 @@ class Restorer : EngineParts {
   void note_restored(std::int64_t step);
   RestoreReport restore_step(std::int64_t step, State&, const RestoreOptions&, Touched&,
                              bool may_be_older);
+  void require_metadata(std::int64_t step, const CheckpointContents&) const;
   std::optional<Format> twin_of(std::int64_t step);
   RestoreChoices choose();
   void look_again();
   void check_owner();
-  bool changed_meanwhile(std::int64_t step);
+  Store::Change look_for_change(std::int64_t step);
+  Error removed_meanwhile(std::int64_t step, const Error&) const;  // local
   std::optional<Error> thinned(std::int64_t step, const Error&);
   bool pass_over_thinned(std::int64_t step, const Error&, RestoreChoices&);
   void remember_damage(std::int64_t step, const Error&);  // local

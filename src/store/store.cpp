@@ -9,6 +9,7 @@
 #include "io/limited.hpp"
 #include "store/directory/directory.hpp"
 #include "store/directory/retention.hpp"
+#include "store/directory/set_aside.hpp"
 
 namespace cairn {
 
@@ -36,12 +37,17 @@ std::int64_t part_bytes(io::FileSystem* files) {
   return maker ? maker->part_bytes() : 0;
 }
 
-bool Store::changed_meanwhile(std::int64_t step) {
-  const auto* before = history_.find(step);
-  const auto identity = before ? before->save.identity : "";
+Store::Change Store::look_for_change(std::int64_t step) {
+  const auto before = history_.copy_of(step);
   look_again();
   const auto* now = history_.find(step);
-  return !now || now->save.identity != identity;
+  if (!now) {  // what a direct save is replacing is in no list, and can be read
+    return index_set_aside(*place_.files, place_.prefix(step)) ? Change::none : Change::gone;
+  }
+  // A step that loses tensors stays the same save.
+  const bool same = before && now->save.identity == before->save.identity &&
+                    now->format == before->format && now->thinned.size() == before->thinned.size();
+  return same ? Change::none : Change::replaced;
 }
 
 void Store::remember_damage(std::int64_t step, const Error& error) {

@@ -66,9 +66,10 @@ class Store {
   /// Looks at the place again: a reader at everything, since others change it; the owner only at
   /// what it could not read, or could not make durable, before.
   virtual void look_again() = 0;
-  /// For a reader that could not restore this step: looks again, and returns whether the owner has
-  /// replaced or removed the step meanwhile.
-  bool changed_meanwhile(std::int64_t step);
+  /// For a reader that could not restore this step: looks again, and returns what the owner has
+  /// done with the step since the last look.
+  enum class Change { none, replaced, gone };
+  Change look_for_change(std::int64_t step);
   /// Notes that a restore has found the step damaged.
   void remember_damage(std::int64_t step, const Error&);
 

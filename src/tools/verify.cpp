@@ -23,6 +23,7 @@
 #include "store/contents/lost.hpp"
 #include "store/contents/open_checkpoint.hpp"
 #include "store/contents/spare.hpp"
+#include "store/contents/standing.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/pins.hpp"
 
@@ -91,7 +92,6 @@ class Verifier {
   template <class Use>
   void read(OpenFile&, std::int64_t begin, std::int64_t end, Use use);
   std::string_view read_whole(OpenFile&, std::int64_t begin, std::int64_t end);
-  bool replaced_meanwhile();
   std::string steps_that_share(const std::string& path, const commit::NameAndStep& mine);
   void tell_who_shares();
 
@@ -125,7 +125,7 @@ bool Verifier::load() {
     contents_ = parse_contents(loaded_, prefix_.path());
   } catch (const Error& error) {
     const bool damage = error.code() == Code::data_loss;
-    report_.changed = error.code() == Code::not_found || (damage && replaced_meanwhile());
+    report_.changed = error.code() == Code::not_found;
     auto path = error.path();
     if (path.empty()) path = commit::index_path(prefix_.path()).string();
     std::string what = error.what();
@@ -365,15 +365,6 @@ void Verifier::read_data_file(std::int32_t number, std::vector<Range>& ranges) {
   }
 }
 
-// Returns whether the owner has removed or overwritten the checkpoint while it was read.
-bool Verifier::replaced_meanwhile() {
-  try {
-    return load_index(prefix_, Graph::skip, format_).bytes != loaded_.bytes;
-  } catch (const Error& error) {
-    return error.code() == Code::not_found;
-  }
-}
-
 // The other steps that have the same file.
 std::string Verifier::steps_that_share(const std::string& path, const commit::NameAndStep& mine) {
   const auto status = prefix_.at(path).status();
@@ -430,12 +421,6 @@ Verification Verifier::run() {
     }
   }
   for (auto& [file, in_file] : ranges) read_data_file(file, in_file);
-  if (report_.verdict() == Verdict::damaged && replaced_meanwhile()) {
-    report_.changed = true;
-    report_.findings.clear();
-    add(Kind::unknown, "it was removed or replaced while it was read").file =
-        commit::index_path(prefix_.path()).string();
-  }
   tell_who_shares();
   return std::move(report_);
 }
@@ -474,6 +459,14 @@ void add_other_format(const Address& prefix, const CheckpointFormat& read,
   for (auto& finding : also.findings) report.findings.push_back(std::move(finding));
 }
 
+Verification verify_formats(const Address& prefix, const Progress& progress) {
+  const auto formats = formats_of(prefix);
+  if (formats.size() < 2) return Verifier(prefix, progress).run();
+  auto report = Verifier(prefix, progress, formats[0]->id()).run();
+  add_other_format(prefix, *formats[0], *formats[1], progress, report);
+  return report;
+}
+
 }  // namespace
 
 Verdict Verification::verdict() const {
@@ -486,10 +479,16 @@ Verdict Verification::verdict() const {
 }
 
 Verification verify_checkpoint(const Address& prefix, const Progress& progress) {
-  const auto formats = formats_of(prefix);
-  if (formats.size() < 2) return Verifier(prefix, progress).run();
-  auto report = Verifier(prefix, progress, formats[0]->id()).run();
-  add_other_format(prefix, *formats[0], *formats[1], progress, report);
+  const auto before = standing_of(prefix);
+  auto report = verify_formats(prefix, progress);
+  if (report.changed || report.verdict() == Verdict::whole) return report;
+  if (stands_as_before(prefix, before)) return report;
+  report.changed = true;
+  report.findings.assign(1, {});
+  auto& finding = report.findings.front();
+  finding.kind = Finding::Kind::unknown;
+  finding.what = "it was removed or replaced while it was read";
+  finding.file = commit::index_path(prefix.path()).string();
   return report;
 }
 

@@ -69,7 +69,7 @@ FACES = {
         "commit/state_file", "contents/contents_reader", "contents/data_file", "contents/data_files",
         "contents/find_checkpoints", "contents/format", "contents/given_back", "contents/hdf5_reader",
         "contents/lost", "contents/no_more_open", "contents/open_checkpoint", "contents/own_index",
-        "contents/read_holders", "contents/replace_files", "contents/seal", "contents/spare",
+        "contents/read_holders", "contents/replace_files", "contents/seal", "contents/spare", "contents/standing",
         "contents/whose", "directory/candidates", "directory/catalog", "directory/commit_bundle",
         "directory/marks", "directory/named_checkpoint", "directory/new_metadata",
         "directory/open_metrics", "directory/pins", "directory/recovery", "directory/retention",

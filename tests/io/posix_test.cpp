@@ -38,7 +38,7 @@ class ReplacedFiles : public test::ForwardingFiles {
    public:
     void write_at(std::int64_t, std::span<const std::byte>) override {}
     void read_at(std::int64_t, std::span<std::byte>) const override {
-      throw system_error(ESTALE, "read", "it");
+      throw_read_error(ESTALE, "read", "it");
     }
     std::int64_t size() const override { return 3; }
     void resize(std::int64_t) override {}
@@ -124,7 +124,7 @@ TEST(Posix, ANameThatOpensAFileThatIsGoneIsAskedForAnew) {
   struct FailingReads : FileSystemWrapper {
     FailingReads() : FileSystemWrapper(posix_file_system()) {}
     std::unique_ptr<File> open_read(const Path& of) override {
-      if (!asked) throw system_error(ESTALE, "read", of);
+      if (!asked) throw_read_error(ESTALE, "read", of);
       return FileSystemWrapper::open_read(of);
     }
     std::optional<Status> status(const Path& of) override {

@@ -241,10 +241,10 @@ TEST_P(StoreKit, AReaderSeesWhatHasChanged) {
   StoreUser owner(*disk_);
   owner.save(10, "ten");
   StoreUser reader(*disk_, StoreUser::reader());
-  EXPECT_FALSE(reader.store().changed_meanwhile(10));
+  EXPECT_EQ(reader.store().look_for_change(10), Store::Change::none);
   owner.save(10, "other", true);
   owner.save(20, "twenty");
-  EXPECT_TRUE(reader.store().changed_meanwhile(10));
+  EXPECT_EQ(reader.store().look_for_change(10), Store::Change::replaced);
   EXPECT_THAT(reader.steps(), ElementsAre(20, 10));
 }
 

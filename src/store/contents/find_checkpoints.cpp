@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "store/commit/names.hpp"
 #include "store/contents/format.hpp"
@@ -61,19 +62,33 @@ void drop_uncounted(const Address& directory, std::set<std::string>& prefixes) {
   }
 }
 
-}  // namespace
-
-std::vector<std::string> list_prefixes(const Address& directory) {
-  std::set<std::string> found;  // a step may be there in both formats
-  for (const auto& entry : directory.list()) {
+// Adds the prefixes of a listing. False if a file that has the name of a main file is none.
+bool add_main_files(const Address& directory, const std::vector<std::string>& listing,
+                    std::set<std::string>& found) {
+  bool all = true;
+  for (const auto& entry : listing) {
     const auto file = commit::split_main_file(entry);
     if (!file) continue;
     const auto path = directory / entry;
     // A link whose target is missing counts: the target was a checkpoint.
-    if (try_recognise(format_of(file->kind), path).value_or(true) ||
-        (!path.exists() && path.files()->is_link(path.path()))) {
-      found.insert(file->prefix.string());
-    }
+    const bool is_one = try_recognise(format_of(file->kind), path).value_or(true) ||
+                        (!path.exists() && path.files()->is_link(path.path()));
+    if (is_one) found.insert(file->prefix.string());
+    all &= is_one;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> list_prefixes(const Address& directory) {
+  std::set<std::string> found;  // a step may be there in both formats
+  auto listing = directory.list();
+  for (int looks = 64;; --looks) {
+    found.clear();
+    if (add_main_files(directory, listing, found) || looks == 0) break;
+    // What is no checkpoint may have been one that a job has removed: then newer ones are there.
+    if (std::exchange(listing, directory.list()) == listing) break;
   }
   for (const auto& lost : find_lost(*directory.files(), directory.path()))
     found.insert(lost.prefix.filename().string());

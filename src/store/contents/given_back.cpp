@@ -55,8 +55,7 @@ std::vector<std::string> GivenBack::list(const io::Path& directory) {
   auto names = target().list(directory);
   if (directory.lexically_normal() != directory_) return names;
   for (const auto& [before, entry] : aside_) {
-    std::erase(names, entry);
-    names.push_back(before);
+    if (std::erase(names, entry) > 0) names.push_back(before);
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());

@@ -98,11 +98,14 @@ Remains look_for(io::FileSystem& files, const io::Path& directory, const std::st
 }
 
 bool may_be_whole_hdf5(io::FileSystem& files, const io::Path& path) {
-  const auto file = files.open_read(path);
-  const auto size = file->size();
-  std::string bytes(static_cast<std::size_t>(std::min(size, hdf5::marker_reach)), '\0');
-  if (!bytes.empty()) file->read_at(0, std::as_writable_bytes(std::span(bytes)));
-  return hdf5::may_be_whole(bytes, size);
+  bool may_be = false;
+  io::with_open(files, path, [&](io::File& file) {
+    const auto size = file.size();
+    std::string bytes(static_cast<std::size_t>(std::min(size, hdf5::marker_reach)), '\0');
+    if (!bytes.empty()) file.read_at(0, std::as_writable_bytes(std::span(bytes)));
+    may_be = hdf5::may_be_whole(bytes, size);
+  });
+  return may_be;
 }
 
 std::optional<LostCheckpoint> lost_hdf5(io::FileSystem& files, const io::Path& prefix) {

@@ -35,17 +35,16 @@ std::optional<std::int64_t> find_index(const io::File& file, std::int64_t size) 
 
 // Reads a data file that ends in metadata and an index that lists them. If retention rules have
 // removed tensors since, earlier metadata precede these.
-std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
+std::optional<Spare> try_meta_file(const io::File& file, const io::Path& path, std::int64_t number,
                                    std::int64_t count) {
-  const auto file = files.open_read(path);
-  const auto size = file->size();
-  const auto end = find_index(*file, size);
+  const auto size = file.size();
+  const auto end = find_index(file, size);
   if (!end) return std::nullopt;
   try {
     Spare spare;
     spare.file = path.filename().string();
-    require_index_end(*file, *end, size - *end);
-    spare.index = read_range(*file, *end, size - *end);
+    require_index_end(file, *end, size - *end);
+    spare.index = read_range(file, *end, size - *end);
     auto index = bundle::parse_index(spare.index);
     spare.num_files = index.num_files;
     if (index.num_files != count) return std::nullopt;
@@ -55,7 +54,7 @@ std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, 
     if (slice.file != number || slice.stored_bytes > longest_meta_bytes) return std::nullopt;
     // The metadata end where the index begins, as seal_index() writes them.
     if (slice.offset + slice.stored_bytes != *end) return std::nullopt;
-    const auto text = read_range(*file, slice.offset, slice.stored_bytes);
+    const auto text = read_range(file, slice.offset, slice.stored_bytes);
     spare.meta = bundle::decode_meta(bundle::decode_strings(text, 1, slice.crc32c).front());
     return spare;
   } catch (const Error& error) {
@@ -64,21 +63,33 @@ std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, 
   }
 }
 
-std::optional<CheckpointMeta> try_hdf5_file(io::FileSystem& files, const io::Path& path) {
-  const auto file = files.open_read(path);
-  const auto size = file->size();
-  const auto place =
-      hdf5::find_meta_place(read_range(*file, 0, std::min(size, hdf5::marker_reach)));
+std::optional<CheckpointMeta> try_hdf5_file(const io::File& file) {
+  const auto size = file.size();
+  const auto place = hdf5::find_meta_place(read_range(file, 0, std::min(size, hdf5::marker_reach)));
   if (!place || place->bytes > longest_meta_bytes || place->offset > size - place->bytes) {
     return std::nullopt;
   }
   try {
-    const auto text = read_range(*file, place->offset, place->bytes);
+    const auto text = read_range(file, place->offset, place->bytes);
     return bundle::decode_meta(bundle::decode_strings(text, 1, place->crc32c).front());
   } catch (const Error& error) {
     if (error.code() != Code::data_loss) throw;
     return std::nullopt;
   }
+}
+
+std::optional<Spare> try_meta_file(io::FileSystem& files, const io::Path& path, std::int64_t number,
+                                   std::int64_t count) {
+  std::optional<Spare> spare;
+  io::with_open(files, path,
+                [&](io::File& file) { spare = try_meta_file(file, path, number, count); });
+  return spare;
+}
+
+std::optional<CheckpointMeta> try_hdf5_file(io::FileSystem& files, const io::Path& path) {
+  std::optional<CheckpointMeta> meta;
+  io::with_open(files, path, [&](io::File& file) { meta = try_hdf5_file(file); });
+  return meta;
 }
 
 }  // namespace

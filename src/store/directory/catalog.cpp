@@ -17,6 +17,7 @@
 #include "store/contents/lost.hpp"
 #include "store/contents/notes.hpp"
 #include "store/contents/spare.hpp"
+#include "store/contents/standing.hpp"
 #include "store/contents/whose.hpp"
 #include "store/directory/marks.hpp"
 #include "store/directory/pins.hpp"
@@ -178,6 +179,25 @@ bool is_gone(io::FileSystem& files, const io::Path& path) {
   }
 }
 
+// What there is of a step, which may be damaged, or nothing if it is gone. What a job removes or
+// replaces meanwhile only looks damaged.
+std::optional<CatalogEntry> look_until_same(const Location& at, std::int64_t step,
+                                            const FoundSizes* sizes, const LostCheckpoint* lost) {
+  auto entry = look_at(*at.files, at.directory, at.naming, step, sizes, lost);
+  if (entry.damage.empty()) return entry;
+  const Address prefix(at.files, at.prefix(step));
+  auto before = standing_of(prefix);
+  for (int looks = 64; before.is_there && looks > 0; --looks) {
+    entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
+    if (entry.damage.empty()) return entry;
+    auto after = standing_of(prefix);
+    if (after == before) return entry;
+    before = std::move(after);
+  }
+  if (!before.is_there && !lost) return std::nullopt;
+  return entry;
+}
+
 // The steps of a directory, in no order.
 class Scan {
  public:
@@ -215,28 +235,24 @@ class Scan {
  private:
   // Returns false if what was listed is gone.
   bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
-    const Address path(at_.files, at_.directory / file);
-    const bool is_one = format.may_be_one(*at_.files, path.path());
-    if (is_one) add(step, nullptr);
-    if ((is_one && entries_.back().damage.empty()) || !is_gone(*at_.files, path.path()))
-      return true;
-    if (is_one) {
-      // It was removed while it was read, and only looked damaged.
-      entries_.pop_back();
-      seen_.erase(step);
-    }
-    return false;
+    if (format.may_be_one(*at_.files, at_.directory / file)) return add(step, nullptr);
+    const auto names = at_.files->list(at_.directory);  // it may be another program's
+    return std::binary_search(names.begin(), names.end(), file);
   }
 
-  void add(std::int64_t step, const LostCheckpoint* lost) {
-    if (!seen_.insert(step).second) return;
+  // Returns false if it is gone.
+  bool add(std::int64_t step, const LostCheckpoint* lost) {
+    if (seen_.contains(step)) return true;
     const auto found = sizes_.find(step);
     const auto* sizes = found == sizes_.end() ? nullptr : &found->second;
-    auto entry = look_at(*at_.files, at_.directory, at_.naming, step, sizes, lost);
+    auto entry = look_until_same(at_, step, sizes, lost);
+    if (!entry) return false;
+    seen_.insert(step);
     const auto prefix = commit::prefix_name(at_.naming, step);
     const auto may_be = [&](const auto& noted) { return !noted || noted->contains(prefix); };
-    add_notes(at_, entry, {may_be(damaged_), may_be(pinned_), may_be(marked_)});
-    entries_.push_back(std::move(entry));
+    add_notes(at_, *entry, {may_be(damaged_), may_be(pinned_), may_be(marked_)});
+    entries_.push_back(*std::move(entry));
+    return true;
   }
 
   const Location& at_;
@@ -344,9 +360,10 @@ const Thinned* CatalogEntry::find_thinned(std::string_view key) const {
 }
 
 CatalogEntry look_at_step(const Location& at, std::int64_t step) {
-  auto entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
-  add_notes(at, entry, {true, true, true});
-  return entry;
+  auto entry = look_until_same(at, step, nullptr, nullptr);
+  if (!entry) entry = look_at(*at.files, at.directory, at.naming, step, nullptr, nullptr);
+  add_notes(at, *entry, {true, true, true});
+  return *std::move(entry);
 }
 
 // A step that a job removes or replaces meanwhile only looks damaged.

@@ -181,4 +181,17 @@ std::vector<Address> resolve_checkpoints(const Address& given) {
   return found;
 }
 
+bool Still::is_the_one() const {
+  return stands_as_before(prefix_.view(), before_) && !names_another(given_, prefix_);
+}
+
+void Still::require() const {
+  if (is_the_one()) return;
+  const auto prefix = prefix_.string();
+  throw Error(
+      Code::not_found, cat("the checkpoint ", prefix, " was removed or replaced while it was read"),
+      "the job that saves there has let it go", "Try again, or give the PREFIX of one that stays.")
+      .at(prefix);
+}
+
 }  // namespace cairn

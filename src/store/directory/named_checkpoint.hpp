@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "store/address.hpp"
+#include "store/contents/standing.hpp"
 
 namespace cairn {
 
@@ -21,5 +22,20 @@ bool names_another(const Address& given, const Address& prefix);
 
 /// As resolve_checkpoint(), but all of a directory's checkpoints, the damaged and the lost too.
 std::vector<Address> resolve_checkpoints(const Address&);
+
+/// Made before a checkpoint is read that `given` names.
+class Still {
+ public:
+  Still(const Address& given, const Address& prefix)
+      : given_(given), prefix_(prefix), before_(standing_of(prefix)) {}
+  /// Whether `given` names the same save since then. If not, a failure is no damage.
+  bool is_the_one() const;
+  /// After damage was found: throws not_found if not.
+  void require() const;
+
+ private:
+  Address given_, prefix_;
+  Standing before_;
+};
 
 }  // namespace cairn

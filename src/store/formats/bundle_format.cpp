@@ -29,9 +29,10 @@ IndexFile BundleFormat::read_index(io::FileSystem& files, const io::Path& prefix
   IndexFile loaded;
   loaded.format = Format::bundle;
   const auto path = main_file(prefix);
-  const auto file = files.open_read(path);
-  if (file->size() <= index_limit_bytes) require_index_end(*file, 0, file->size());
-  loaded.bytes = io::read_file(*file, path, index_limit_bytes);
+  io::with_open(files, path, [&](io::File& file) {
+    if (file.size() <= index_limit_bytes) require_index_end(file, 0, file.size());
+    loaded.bytes = io::read_file(file, path, index_limit_bytes);
+  });
   return loaded;
 }
 

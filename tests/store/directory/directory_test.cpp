@@ -463,7 +463,8 @@ TEST_F(DirectoryAlone, AReaderChoosesAmongWhatIsThereNow) {
   reader.take();
   reader.begin({});
   EXPECT_THAT(reader.history().choices().steps, ElementsAre(10));
-  EXPECT_FALSE(reader.changed_meanwhile(10));
+  EXPECT_EQ(reader.look_for_change(10), Store::Change::none);
+  EXPECT_EQ(reader.look_for_change(99), Store::Change::gone);
   owner.save(20);
   reader.look_again();
   EXPECT_THAT(reader.history().choices().steps, ElementsAre(20, 10));
