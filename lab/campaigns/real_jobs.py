@@ -38,6 +38,8 @@ FOLDERS = ("recycled", "damaged", "marked", "pinned", "saved")
 # A mount's own names of files that were open when they were removed.
 OF_MOUNT = re.compile(r"\.(nfs|fuse_hidden)")
 CRASHED = re.compile(r"Segmentation|terminate called|Assertion|signal 6|signal 11")
+# Open MPI's report of a crash.
+REPORT = re.compile(r"[^\n]*\*\*\* Process received signal.*?\*\*\* End of error message[^\n]*\n?", re.S)
 
 
 def add_arguments(parser, name):
@@ -136,6 +138,12 @@ class Job:
             self.process.terminate()
             self.process.wait()
             return "hangs", text
+
+
+def without_launcher(text):
+    """Without reports that mpirun itself has crashed: Debian's can do so in its own end, when it has ended a job
+    (PMIx_server_finalize; docs/reliability.md#mpi)."""
+    return REPORT.sub(lambda report: "" if " mpirun(" in report[0] else report[0], text)
 
 
 crashes_at_the_end = 0
