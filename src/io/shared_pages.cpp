@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "io/descriptor.hpp"
+
 namespace cairn::io {
 #ifdef __linux__
 namespace {
@@ -28,7 +30,7 @@ bool set(int descriptor, short type) {
   region.l_whence = SEEK_SET;
   region.l_start = off_t{1} << 62;
   region.l_len = 1;
-  return ::fcntl(descriptor, F_OFD_SETLK, &region) == 0;
+  return retried([&] { return ::fcntl(descriptor, F_OFD_SETLK, &region); }) == 0;
 }
 
 }  // namespace
@@ -49,9 +51,8 @@ void SharedPages::lock(int descriptor) {
 void SharedPages::end_write(int descriptor) {
   if (state_ != State::locked) return;
   // A lock that is taken makes the client ask for what it has read before.
-  set(descriptor, F_RDLCK);
-  set(descriptor, F_UNLCK);
-  state_ = State::free;
+  if (!set(descriptor, F_RDLCK)) ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  if (set(descriptor, F_UNLCK)) state_ = State::free;
 }
 #else
 void SharedPages::lock(int) { state_ = State::needs_none; }
