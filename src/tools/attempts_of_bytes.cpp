@@ -12,7 +12,6 @@ namespace cairn::attempts {
 namespace {
 
 constexpr std::size_t page = 4096, mebibyte = std::size_t{1} << 20;
-constexpr std::int64_t second = 1'000'000'000;
 
 // A skew of stamps from which on an owner's age may be wrong: half of the 60 s after which its
 // record may be taken over.
