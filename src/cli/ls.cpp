@@ -397,7 +397,8 @@ void add_ls(Tool& tool) {
            "(the job's tier)");
   command
       ->add_option("--max-age", options->max_age,
-                   "Exit with 1 unless a whole checkpoint is this new: 90s, 30m, 2h, 1d")
+                   "Exit with 1 unless a whole checkpoint is this new by this host's clock: 90s, "
+                   "30m, 2h, 1d")
       ->check(CLI::Validator(
           [](std::string& text) { return seconds_of(text) < 0 ? text + " is no age" : ""; },
           "AGE"));
