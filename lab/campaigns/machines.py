@@ -135,10 +135,11 @@ class Machine:
     def begin(self):
         """Boots; comes back before it is up."""
         number = self.machines.addresses[self.name].rsplit(".", 1)[1]
-        words = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "Westmere", "-m", "768", "-display", "none", "-no-reboot",
-                 "-serial", f"file:{self.log}", "-kernel", self.machines.kernel,
+        words = ["qemu-system-x86_64", "-accel", "tcg", "-cpu", "Westmere", "-m", "768", "-display", "none",
+                 "-no-reboot", "-serial", f"file:{self.log}", "-kernel", self.machines.kernel,
                  "-initrd", self.machines.place / "initial.gz", "-rtc", f"base={self.clock}",
-                 "-append", f"console=ttyS0 panic=1 mitigations=off machine={self.name} address={self.machines.addresses[self.name]}",
+                 "-append", f"console=ttyS0 panic=1 mitigations=off machine={self.name} "
+                 f"address={self.machines.addresses[self.name]}",
                  "-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap",
                  "-device", "virtio-9p-pci,fsdev=root,mount_tag=root", "-device", "virtio-rng-pci",
                  "-netdev", f"tap,id=net,ifname={self.tap},script=no,downscript=no",

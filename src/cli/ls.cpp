@@ -157,11 +157,11 @@ std::vector<Row> collect_once(const Address& directory, const std::string& only,
   return rows;
 }
 
-// Where a job removes a step, there is a newer one; it may even have removed all that were listed.
+// A job may have removed all that were listed: then there are newer ones.
 std::vector<Row> collect(const Address& directory, const std::string& only) {
   std::vector<Row> rows;
   bool any_gone = true;
-  for (int looks = 64; any_gone && looks > 0; --looks) {
+  for (int looks = 64; any_gone && rows.empty() && looks > 0; --looks) {
     any_gone = false;
     rows = collect_once(directory, only, any_gone);
   }

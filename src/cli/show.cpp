@@ -406,8 +406,7 @@ void add_show(Tool& tool) {
   command->callback([&tool, options, values] {
     const auto target = tool.at(options->target);
     if (values->count() > 0) {
-      const auto damaged = with_checkpoint(target, [&](const Address& prefix) {
-        const Still still(target, prefix);
+      const auto damaged = with_checkpoint(target, [&](const Address& prefix, const Still& still) {
         const auto checkpoint = open_checkpoint(prefix, Graph::read);
         return print_values(still, checkpoint, options->values, options->json);
       });

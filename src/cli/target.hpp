@@ -2,6 +2,7 @@
 /// Finds the directories and checkpoints that the command line names.
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "cairn/contents.hpp"
 #include "cairn/error.hpp"
@@ -18,6 +19,7 @@ const StoredTensor& require_tensor(const CheckpointContents&, const std::string&
 
 /// Calls `use` with the checkpoint that `given` names and returns its result. If a job has removed
 /// or replaced that checkpoint meanwhile, calls it again with the one that `given` names then.
+/// `use` may also take the Still that was made before.
 template <class Use>
 auto with_checkpoint(const Address& given, Use use) {
   constexpr int most_looks = 8;
@@ -25,7 +27,11 @@ auto with_checkpoint(const Address& given, Use use) {
     const auto prefix = resolve_checkpoint(given.view());
     const Still still(given, prefix);
     try {
-      return use(prefix);
+      if constexpr (std::is_invocable_v<Use, const Address&, const Still&>) {
+        return use(prefix, still);
+      } else {
+        return use(prefix);
+      }
     } catch (const Error& error) {
       const auto code = error.code();
       const bool may_be_gone =

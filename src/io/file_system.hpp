@@ -19,8 +19,8 @@ bool exists(FileSystem&, const Path&);
 void remove_if_there(FileSystem&, const Path&);
 /// The same with one operation, for a file that is mostly there. Returns false if it was not.
 bool try_remove(FileSystem&, const Path&);
-/// Opens a file to read for `use`, and once more if another node has removed or replaced the file
-/// meanwhile. `use` lets StaleFile (system_error.hpp) out as it is.
+/// Opens a file to read for `use`; both again, up to 20 times, if another node has removed or
+/// replaced the file meanwhile. `use` lets StaleFile (system_error.hpp) out as it is.
 void with_open(FileSystem&, const Path&, const std::function<void(File&)>& use);
 /// Throws data_loss above the limit, so that a hostile file costs no memory.
 std::string read_file(FileSystem&, const Path&, std::int64_t limit_bytes);

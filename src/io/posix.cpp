@@ -163,7 +163,7 @@ class PosixFile : public File {
 
   void write(std::int64_t offset, std::span<const std::byte> bytes, bool stay) {
     require_open("write");
-    pages_.begin_write(descriptor_.get());
+    pages_.begin_write(descriptor_.get(), path_);
     // Writes in a row tell that much is written in order, for which a stream pays.
     if (offset != row_end_) row_begin_ = offset;
     row_end_ = offset + static_cast<std::int64_t>(bytes.size());
@@ -335,7 +335,8 @@ class PosixFileSystem : public FileSystem {
     const int found = looked_up([&] {
       const int number = open_file(path.c_str(), O_RDONLY | O_NONBLOCK);
       descriptor.emplace(number);
-      if (number < 0 || ::fstat(number, &status) == 0) return std::min(number, 0);
+      if (number < 0) return -1;
+      if (::fstat(number, &status) == 0) return 0;
       // NFS opens what it remembers of a name, for a minute; only a look at the name asks anew.
       const int error = errno;
       if (error == ESTALE) ::stat(path.c_str(), &status);

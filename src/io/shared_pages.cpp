@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "io/descriptor.hpp"
+#include "io/system_error.hpp"
 
 namespace cairn::io {
 #ifdef __linux__
@@ -35,7 +36,7 @@ bool set(int descriptor, short type) {
 
 }  // namespace
 
-void SharedPages::lock(int descriptor) {
+void SharedPages::lock(int descriptor, const Path& path) {
   if (state_ == State::unknown && !is_nfs(descriptor)) {
     state_ = State::needs_none;
   } else if (set(descriptor, F_RDLCK)) {
@@ -43,7 +44,9 @@ void SharedPages::lock(int descriptor) {
   } else {
     // NFS takes any piece of memory, at any offset.
     const int flags = ::fcntl(descriptor, F_GETFL);
-    if (flags >= 0) ::fcntl(descriptor, F_SETFL, flags | O_DIRECT);
+    if (flags < 0 || ::fcntl(descriptor, F_SETFL, flags | O_DIRECT) != 0) {
+      throw system_error(errno, "lock a part of", path);
+    }
     state_ = State::needs_none;
   }
 }
@@ -55,7 +58,7 @@ void SharedPages::end_write(int descriptor) {
   if (set(descriptor, F_UNLCK)) state_ = State::free;
 }
 #else
-void SharedPages::lock(int) { state_ = State::needs_none; }
+void SharedPages::lock(int, const Path&) { state_ = State::needs_none; }
 void SharedPages::end_write(int) {}
 #endif
 

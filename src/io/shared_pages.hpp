@@ -1,5 +1,6 @@
 #pragma once
 /// Pages that several nodes write parts of.
+#include "io/file_system.hpp"
 
 namespace cairn::io {
 
@@ -13,16 +14,16 @@ namespace cairn::io {
 /// the page cache. For one open file, and one thread at a time.
 class SharedPages {
  public:
-  /// Before each write.
-  void begin_write(int descriptor) {
-    if (state_ == State::unknown || state_ == State::free) lock(descriptor);
+  /// Before each write. Throws if other nodes' bytes cannot be kept.
+  void begin_write(int descriptor, const Path& path) {
+    if (state_ == State::unknown || state_ == State::free) lock(descriptor, path);
   }
   /// After a sync. What this node has read of the pages may be old, so it will ask the server.
   void end_write(int descriptor);
 
  private:
   enum class State { unknown, free, locked, needs_none };
-  void lock(int descriptor);
+  void lock(int descriptor, const Path&);
 
   State state_ = State::unknown;
 };

@@ -17,6 +17,7 @@
 #include "io/expect_error.hpp"
 #include "io/file_system.hpp"
 #include "io/local_path.hpp"
+#include "io/shared_pages.hpp"
 #include "io/system_error.hpp"
 #include "io/temporary_directory.hpp"
 #include "support/forwarding_files.hpp"
@@ -136,7 +137,7 @@ TEST(Posix, ANameThatOpensAFileThatIsGoneIsAskedForAnew) {
   EXPECT_EQ(read_file(reads, path, 100), "bytes");
 }
 
-// The first lock that keeps another writer of the whole file out, and flags of its open files.
+// The first lock that keeps another writer of the whole file out.
 struct flock lock_of(const Path& path) {
   const int other = ::open(path.c_str(), O_RDWR);
   struct flock found = {};
@@ -169,6 +170,23 @@ TEST(Posix, FilesOnNfsAreLockedInPartWhileTheyAreWritten) {
     }
     EXPECT_EQ(lock_of(path).l_type, F_UNLCK);  // MPI-IO may want to lock the whole file
   }
+  test::set_nfs(false);
+}
+
+// As beside MPI-IO, which locks whole files.
+TEST(Posix, WhereNothingCanBeLockedOnNfsBytesGoPastThePageCache) {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.path() / "x";
+  write_file(*posix_file_system(), path, "bytes");
+  const Descriptor one(::open(path.c_str(), O_RDWR)), other(::open(path.c_str(), O_RDWR));
+  struct flock whole = {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(::fcntl(other.get(), F_OFD_SETLK, &whole), 0);
+  if (::fcntl(other.get(), F_SETFL, O_RDWR | O_DIRECT) != 0) GTEST_SKIP() << "no O_DIRECT here";
+  test::set_nfs(true);
+  SharedPages pages;
+  pages.begin_write(one.get(), path);
+  EXPECT_NE(::fcntl(one.get(), F_GETFL) & O_DIRECT, 0);
   test::set_nfs(false);
 }
 

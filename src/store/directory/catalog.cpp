@@ -215,13 +215,19 @@ class Scan {
     bool vanished = true;
     for (int looks = 64; vanished && looks > 0; --looks) {
       vanished = false;
+      std::vector<std::string> others;  // another program's, or gone
       for (const auto& file : at_.files->list(at_.directory)) {
         const auto parsed = commit::parse_name(file, at_.naming);
         for (const auto* format : all_formats()) {
           if (parsed.kind != format->main_kind() || seen_.count(parsed.step)) continue;
-          vanished |= !look(file, parsed.step, *format);
+          if (format->may_be_one(*at_.files, at_.directory / file)) {
+            vanished |= !add(parsed.step, nullptr);
+          } else {
+            others.push_back(file);
+          }
         }
       }
+      vanished |= !are_listed(others);
     }
     const auto lost = find_lost_steps(*at_.files, at_.directory, at_.naming);
     for (const auto& [step, one] : lost) add(step, &one);
@@ -233,11 +239,12 @@ class Scan {
   }
 
  private:
-  // Returns false if what was listed is gone.
-  bool look(const std::string& file, std::int64_t step, const CheckpointFormat& format) {
-    if (format.may_be_one(*at_.files, at_.directory / file)) return add(step, nullptr);
-    const auto names = at_.files->list(at_.directory);  // it may be another program's
-    return std::binary_search(names.begin(), names.end(), file);
+  bool are_listed(const std::vector<std::string>& files) const {
+    if (files.empty()) return true;
+    const auto names = at_.files->list(at_.directory);
+    const std::set<std::string_view> now(names.begin(), names.end());
+    return std::all_of(files.begin(), files.end(),
+                       [&](const auto& file) { return now.contains(file); });
   }
 
   // Returns false if it is gone.
